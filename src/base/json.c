@@ -1,0 +1,151 @@
+/* json.c - parsing and printing through jansson. */
+#include "base/json.h"
+
+#include "base/utf8.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { LOAD_FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL };
+
+json_t *json_parse(struct slice text, struct error *err)
+{
+    json_error_t why;
+    json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, &why);
+    if (!value)
+        error_set(err, ERR_FORMAT, "not valid JSON: %s (line %d, column %d)", why.text, why.line,
+                  why.column);
+    return value;
+}
+
+json_t *json_parse_file(const char *path, struct error *err)
+{
+    json_error_t why;
+    json_t *value = json_load_file(path, LOAD_FLAGS, &why);
+    if (!value)
+        error_set(err, ERR_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", path, why.text,
+                  why.line, why.column);
+    return value;
+}
+
+/* The shortest of 15, 16 or 17 digits that reads back equal. */
+static bool append_real(struct str *out, double value)
+{
+    char text[40];
+    if (!isfinite(value))
+        return str_append_text(out, "null");
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, sizeof text, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    if (!strpbrk(text, ".e"))
+        strcat(text, ".0");
+    return str_append_text(out, text);
+}
+
+static bool append_string(struct str *out, struct slice text)
+{
+    static const char hex[] = "0123456789abcdef";
+    str_append_char(out, '"');
+    size_t start = 0;
+    for (size_t i = 0; i < text.len; i++) {
+        unsigned char c = (unsigned char)text.data[i];
+        if (c >= 0x20 && c != '"' && c != '\\' && c != 0x7F)
+            continue;
+        str_append(out, text.data + start, i - start);
+        start = i + 1;
+        switch (c) {
+        case '"':
+            str_append_text(out, "\\\"");
+            break;
+        case '\\':
+            str_append_text(out, "\\\\");
+            break;
+        case '\n':
+            str_append_text(out, "\\n");
+            break;
+        case '\r':
+            str_append_text(out, "\\r");
+            break;
+        case '\t':
+            str_append_text(out, "\\t");
+            break;
+        case '\b':
+            str_append_text(out, "\\b");
+            break;
+        case '\f':
+            str_append_text(out, "\\f");
+            break;
+        default: {
+            char escape[7] = {'\\', 'u', '0', '0', hex[c >> 4], hex[c & 15], 0};
+            str_append_text(out, escape);
+        }
+        }
+    }
+    str_append(out, text.data + start, text.len - start);
+    return str_append_char(out, '"');
+}
+
+bool json_append(struct str *out, const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_NULL:
+        return str_append_text(out, "null");
+    case JSON_TRUE:
+        return str_append_text(out, "true");
+    case JSON_FALSE:
+        return str_append_text(out, "false");
+    case JSON_INTEGER:
+        return str_append_format(out, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    case JSON_REAL:
+        return append_real(out, json_real_value(value));
+    case JSON_STRING:
+        return append_string(out, json_slice(value));
+    case JSON_ARRAY: {
+        str_append_char(out, '[');
+        for (size_t i = 0; i < json_array_size(value); i++) {
+            if (i)
+                str_append_char(out, ',');
+            json_append(out, json_array_get(value, i));
+        }
+        return str_append_char(out, ']');
+    }
+    case JSON_OBJECT: {
+        str_append_char(out, '{');
+        bool first = true;
+        /* jansson's iterator takes a mutable object but does not change it. */
+        json_t *object = (json_t *)(uintptr_t)value;
+        for (void *it = json_object_iter(object); it; it = json_object_iter_next(object, it)) {
+            if (!first)
+                str_append_char(out, ',');
+            first = false;
+            append_string(out, slice_of(json_object_iter_key(it)));
+            str_append_char(out, ':');
+            json_append(out, json_object_iter_value(it));
+        }
+        return str_append_char(out, '}');
+    }
+    }
+    return false;
+}
+
+json_t *json_string_from(struct slice text)
+{
+    json_t *value = json_stringn(text.data ? text.data : "", text.len);
+    if (value)
+        return value;
+    struct str clean = {0};
+    utf8_append_sanitized(&clean, text);
+    value = clean.failed ? NULL : json_stringn(str_text(&clean), clean.len);
+    str_free(&clean);
+    return value;
+}
+
+struct slice json_slice(const json_t *value)
+{
+    if (!json_is_string(value))
+        return (struct slice){"", 0};
+    return (struct slice){json_string_value(value), json_string_length(value)};
+}

@@ -1,0 +1,97 @@
+/* log.c - levelled lines to standard error and a file. */
+#include "base/log.h"
+
+#include "base/clock.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static struct {
+    pthread_mutex_t lock;
+    struct log_settings settings;
+    FILE *file;
+    uint64_t start_us;
+} logger = {.lock = PTHREAD_MUTEX_INITIALIZER,
+            .settings = {.verbosity = LOG_INFO, .colors = LOG_COLORS_AUTO}};
+
+static const struct {
+    char letter;
+    const char *color;
+} level_looks[] = {
+    [LOG_ALWAYS] = {' ', ""},        [LOG_ERROR] = {'E', "\x1b[31m"},
+    [LOG_WARN] = {'W', "\x1b[35m"},  [LOG_INFO] = {'I', "\x1b[32m"},
+    [LOG_DEBUG] = {'D', "\x1b[33m"}, [LOG_TRACE] = {'T', "\x1b[90m"},
+};
+
+bool log_configure(const struct log_settings *settings, struct error *err)
+{
+    FILE *file = NULL;
+    if (settings->file && settings->file[0]) {
+        file = fopen(settings->file, "a");
+        if (!file)
+            return error_set(err, ERR_IO, "cannot open the log file '%s': %s", settings->file,
+                             strerror(errno));
+    }
+    log_close();
+    pthread_mutex_lock(&logger.lock);
+    logger.settings = *settings;
+    logger.settings.file = NULL;
+    logger.file = file;
+    if (!logger.start_us)
+        logger.start_us = clock_monotonic_us();
+    pthread_mutex_unlock(&logger.lock);
+    return true;
+}
+
+void log_close(void)
+{
+    pthread_mutex_lock(&logger.lock);
+    if (logger.file)
+        fclose(logger.file);
+    logger.file = NULL;
+    pthread_mutex_unlock(&logger.lock);
+}
+
+bool log_enabled(enum log_level level)
+{
+    return !logger.settings.disabled && (int)level <= logger.settings.verbosity;
+}
+
+static void write_line(FILE *out, bool color, enum log_level level, const char *text)
+{
+    const struct log_settings *s = &logger.settings;
+    if (color)
+        fputs(level_looks[level].color, out);
+    if (s->timestamps) {
+        uint64_t us = clock_monotonic_us() - logger.start_us;
+        fprintf(out, "%" PRIu64 ".%02d.%03d.%03d ", us / 60000000, (int)(us / 1000000 % 60),
+                (int)(us / 1000 % 1000), (int)(us % 1000));
+    }
+    if (s->prefix)
+        fprintf(out, "%c ", level_looks[level].letter);
+    fputs(text, out);
+    fputs(color ? "\x1b[0m\n" : "\n", out);
+    fflush(out);
+}
+
+void log_line(enum log_level level, const char *format, ...)
+{
+    if (!log_enabled(level))
+        return;
+    char text[4096];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    pthread_mutex_lock(&logger.lock);
+    bool color = logger.settings.colors == LOG_COLORS_ON ||
+                 (logger.settings.colors == LOG_COLORS_AUTO && isatty(STDERR_FILENO));
+    write_line(stderr, color, level, text);
+    if (logger.file)
+        write_line(logger.file, false, level, text);
+    pthread_mutex_unlock(&logger.lock);
+}

@@ -1,0 +1,46 @@
+/* log.h - what the process tells its operator.
+ *
+ * Lines go to standard error, and to a file where one was opened. Any thread
+ * may log. Nothing a user sends (prompts, keys) is logged below LOG_TRACE. */
+#ifndef MLXCEL_BASE_LOG_H
+#define MLXCEL_BASE_LOG_H
+
+#include "base/error.h"
+
+#include <stdbool.h>
+
+/* The verbosity at which a line shows; the numbers are the user's. */
+enum log_level {
+    LOG_ALWAYS = 0, /* what the program was asked to print */
+    LOG_ERROR = 1,
+    LOG_WARN = 2,
+    LOG_INFO = 3,
+    LOG_DEBUG = 4,
+    LOG_TRACE = 5
+};
+
+enum log_colors { LOG_COLORS_AUTO, LOG_COLORS_ON, LOG_COLORS_OFF };
+
+struct log_settings {
+    int verbosity;          /* lines above it are dropped; LOG_INFO by default */
+    enum log_colors colors; /* AUTO: on a terminal */
+    bool prefix;            /* "I name: " before each line */
+    bool timestamps;        /* minutes.seconds.ms.us since start */
+    const char *file;       /* NULL: none; appended to */
+    bool disabled;
+};
+
+/* Set up once, before other threads start. Fails when the file cannot be
+ * opened. */
+bool log_configure(const struct log_settings *settings, struct error *err);
+void log_close(void);
+bool log_enabled(enum log_level level);
+void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+#define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)
+#define log_warn(...)  log_line(LOG_WARN, __VA_ARGS__)
+#define log_info(...)  log_line(LOG_INFO, __VA_ARGS__)
+#define log_debug(...) log_line(LOG_DEBUG, __VA_ARGS__)
+#define log_trace(...) log_line(LOG_TRACE, __VA_ARGS__)
+
+#endif
