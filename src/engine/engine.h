@@ -33,7 +33,7 @@ struct engine_settings {
     struct model_file_settings file;
     struct model_settings model;
     struct context_settings context; /* its pools are made by the engine */
-    struct worker_pool_settings pool, pool_batch;
+    struct worker_settings pool, pool_batch;
     int32_t n_parallel; /* slots, at least 1 */
     int32_t n_predict;  /* limit where a request has none; -1: none */
     bool context_shift, continuous_batching, warmup;
@@ -41,8 +41,7 @@ struct engine_settings {
     float slot_prompt_similarity; /* 0: never pick a slot by its prompt */
     int64_t cache_ram_mib;        /* idle prompts kept in memory; -1: no limit, 0: none */
     bool cache_idle_slots;        /* idle slots' prompts go to that cache too */
-    int32_t n_ctx_checkpoints, checkpoint_min_step;
-    int32_t sleep_idle_seconds; /* -1: never unload */
+    int32_t sleep_idle_seconds;   /* -1: never unload */
 };
 
 enum engine_state {
@@ -106,6 +105,8 @@ struct engine_request {
     bool return_progress;     /* PROGRESS events (with stream) */
     struct slice *stop;       /* n_stop stop strings */
     size_t n_stop;
+    int32_t *preserved_tokens; /* control tokens that have text in this answer */
+    size_t n_preserved_tokens;
     const char *completion_id; /* for engine_submit_reasoning_end; may be NULL */
 
     void *owner_data; /* the caller's, e.g. what /slots shows; freed with the request */

@@ -1,0 +1,164 @@
+/* generate.c - what a sampled token means for its slot: text to show, stop
+ * strings, limits. The order of the checks is the reference's, because the
+ * reported reason is that of the last one that holds. */
+#include "engine/internal.h"
+
+#include "base/clock.h"
+#include "base/utf8.h"
+
+#include <stdlib.h>
+
+/* Find the stop string that begins first in text (equal places: the one named
+ * first). Only what the last token can have completed is searched.
+ * Returns its offset, or text.len when there is none. */
+static size_t find_stop(struct slot *slot, struct slice text, size_t last_token_len)
+{
+    const struct engine_request *request = slot->job->request;
+    size_t best = text.len;
+    for (size_t i = 0; i < request->n_stop; i++) {
+        struct slice word = request->stop[i];
+        size_t reach = word.len + last_token_len;
+        size_t begin = text.len > reach ? text.len - reach : 0;
+        if (word.len == 0 || word.len > text.len)
+            continue;
+        for (size_t at = begin; at + word.len <= text.len && at < best; at++) {
+            if (memcmp(text.data + at, word.data, word.len) != 0)
+                continue;
+            best = at;
+            slot->stop = ENGINE_STOP_WORD;
+            slot->stopping_word = word;
+            slot->has_next_token = false;
+        }
+    }
+    return best;
+}
+
+/* True when text ends in the beginning of a stop string. */
+static bool may_become_stop(const struct slot *slot, struct slice text)
+{
+    const struct engine_request *request = slot->job->request;
+    for (size_t i = 0; i < request->n_stop; i++) {
+        struct slice word = request->stop[i];
+        size_t longest = word.len < text.len ? word.len : text.len;
+        for (size_t n = longest; n > 0; n--)
+            if (memcmp(text.data + text.len - n, word.data, n) == 0)
+                return true;
+    }
+    return false;
+}
+
+/* Keep a copy of the token for DONE. */
+static void remember_token(struct slot *slot, const struct engine_token *token)
+{
+    struct engine_token copy = *token;
+    copy.text.data = arena_duplicate(&slot->token_arena, token->text);
+    copy.top = arena_alloc_array(&slot->token_arena, token->n_top, sizeof *copy.top);
+    if (!copy.text.data || !copy.top)
+        return;
+    if (copy.n_top)
+        memcpy(copy.top, token->top, copy.n_top * sizeof *copy.top);
+    (void)VEC_PUSH(&slot->tokens, copy);
+}
+
+/* The text that may be shown after the latest token; sets what stops it. */
+static struct slice take_visible_text(struct engine *engine, struct slot *slot,
+                                      const struct engine_token *token)
+{
+    struct slice fresh = slice_from(str_slice(&slot->generated), slot->n_sent);
+    size_t stop_at = find_stop(slot, fresh, token->text.len);
+    bool show = true;
+    if (stop_at < fresh.len)
+        str_truncate(&slot->generated, slot->n_sent + stop_at);
+    else if (!tokenizer_is_eog(engine->tokenizer, token->token))
+        show = !may_become_stop(slot, fresh);
+    if (!show)
+        return (struct slice){"", 0};
+    struct slice visible = slice_from(str_slice(&slot->generated), slot->n_sent);
+    slot->n_sent += visible.len;
+    return visible;
+}
+
+static void stop_for_limit(struct slot *slot)
+{
+    slot->stop = ENGINE_STOP_LIMIT;
+    slot->has_next_token = false;
+}
+
+/* A new line must be indented by at least n_indent: else it ends there, and is
+ * cut off. */
+static void check_indentation(struct slot *slot)
+{
+    int32_t wanted = slot->job->request->n_indent;
+    struct slice text = str_slice(&slot->generated);
+    if (wanted <= 0)
+        return;
+    if (slot->last_newline > 0) {
+        size_t at = slot->last_newline;
+        int32_t indent = 0;
+        while (at < text.len && (text.data[at] == ' ' || text.data[at] == '\t')) {
+            indent++;
+            at++;
+        }
+        if (at < text.len && indent < wanted) {
+            stop_for_limit(slot);
+            str_truncate(&slot->generated, at);
+            text = str_slice(&slot->generated);
+            if (slot->n_sent > text.len)
+                slot->n_sent = text.len;
+        }
+    }
+    struct slice rest = slice_from(text, slot->last_newline);
+    const char *newline = rest.len ? memchr(rest.data, '\n', rest.len) : NULL;
+    if (newline)
+        slot->last_newline += (size_t)(newline - rest.data) + 1;
+}
+
+static bool budget_is_spent(const struct slot *slot)
+{
+    return slot->n_predict_max != -1 && slot->timings.n_generated >= slot->n_predict_max;
+}
+
+static bool time_is_up(const struct slot *slot)
+{
+    int64_t limit_ms = slot->job->request->t_max_predict_ms;
+    uint64_t spent_us = slot->timings.t_last_token_us - slot->timings.t_prompt_end_us;
+    return limit_ms > 0 && spent_us / 1000 > (uint64_t)limit_ms;
+}
+
+bool slot_take_token(struct engine *engine, struct slot *slot, const struct engine_token *token)
+{
+    bool stream = slot->job->request->stream;
+    struct slice visible = {"", 0};
+    slot->sampled = token->token;
+    slot->has_next_token = true;
+    str_append_slice(&slot->generated, token->text);
+
+    /* Half a character decides nothing yet. */
+    bool incomplete = utf8_incomplete_tail(str_slice(&slot->generated)) > 0;
+    if (!incomplete)
+        visible = take_visible_text(engine, slot, token);
+    bool newline = visible.len && memchr(visible.data, '\n', visible.len);
+    if (!incomplete && stream)
+        slot_send_token(slot, visible, token);
+    else if (!stream)
+        remember_token(slot, token);
+
+    if (!engine->settings.context_shift && slot->cache.n + 1 >= (size_t)engine->n_ctx_slot) {
+        slot->truncated = true;
+        stop_for_limit(slot);
+    }
+    if (slot->timings.n_generated > 0 && slot->has_next_token && budget_is_spent(slot))
+        stop_for_limit(slot);
+    if (slot->has_new_line)
+        check_indentation(slot);
+    if (newline) {
+        slot->has_new_line = true;
+        if (time_is_up(slot))
+            stop_for_limit(slot);
+    }
+    if (tokenizer_is_eog(engine->tokenizer, token->token)) {
+        slot->stop = ENGINE_STOP_EOS;
+        slot->has_next_token = false;
+    }
+    return slot->has_next_token;
+}

@@ -1,0 +1,226 @@
+/* internal.h - what the engine's files share; private to the room.
+ *
+ * Two locks. engine.lock guards the queue, the commands and the state;
+ * engine.slots_lock guards the slots and the metrics. The scheduler holds
+ * slots_lock whenever it changes a slot, never while the model computes, so
+ * that a reader waits for microseconds. Where both are taken, lock is first. */
+#ifndef MLXCEL_ENGINE_INTERNAL_H
+#define MLXCEL_ENGINE_INTERNAL_H
+
+#include "engine/engine.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* ---- jobs: a request on its way through the engine (job.c) ---- */
+
+struct engine_job {
+    atomic_int references;
+    atomic_bool cancelled;
+    struct engine_request *request; /* shared with the other completions of it */
+    atomic_int *request_references;
+    int32_t id_parent;              /* task whose prompt a child shares; -1: none */
+    struct engine_mailbox *mailbox; /* a reference */
+    struct sampler *sampler;        /* until a slot takes it; NULL for embeddings */
+    int32_t id_task, index;
+    int32_t n_children; /* of a parent, which holds a reference to each */
+    struct engine_job **children;
+    struct engine_job *next; /* in the queue */
+};
+
+struct engine_job *job_retain(struct engine_job *job);
+/* One job for a request, its sampler made; takes the request over. NULL with
+ * *err. */
+struct engine_job *job_create(struct engine *engine, struct engine_request *request,
+                              struct engine_mailbox *mailbox, struct error *err);
+
+/* ---- mailboxes (mailbox.c) ---- */
+
+struct engine_mailbox *mailbox_retain(struct engine_mailbox *mailbox);
+void mailbox_release(struct engine_mailbox *mailbox);
+/* Deliver; takes the event. */
+void mailbox_put(struct engine_mailbox *mailbox, struct engine_event *event);
+
+/* ---- slots (slot.c) ---- */
+
+enum slot_state {
+    SLOT_IDLE,
+    SLOT_WAIT_PARENT, /* a child, until its parent's prompt is done */
+    SLOT_STARTED,     /* has a job, nothing computed yet */
+    SLOT_PROMPT,      /* its prompt is being computed */
+    SLOT_DONE_PROMPT, /* the prompt's last token is in this step's batch */
+    SLOT_GENERATING
+};
+
+struct slot {
+    int32_t id; /* also its sequence in the KV cache */
+    enum slot_state state;
+    struct engine_job *job;      /* while not idle */
+    struct engine_job *last_job; /* for /slots; a reference */
+    struct sampler *sampler;     /* owned */
+    struct token_vec cache;      /* tokens whose keys and values it holds, or will
+                                  * after this step */
+    uint64_t t_last_used_us;
+
+    /* of the running job */
+    int32_t n_predict_max;           /* -1: none */
+    int32_t batch_index;             /* of the row to sample from in this step; -1: none */
+    int32_t sampled;                 /* the last token, not yet in the cache */
+    struct str generated;            /* bytes, not necessarily UTF-8 */
+    size_t n_sent;                   /* of them: shown, or decided about */
+    size_t last_newline;             /* behind the last newline looked at */
+    VEC(struct engine_token) tokens; /* what DONE reports without stream */
+    struct arena token_arena;        /* their top lists and texts */
+    bool has_next_token, has_new_line, truncated;
+    enum engine_stop stop;
+    struct slice stopping_word; /* in the request */
+    struct engine_timings timings;
+};
+
+bool slot_is_busy(const struct slot *slot);
+/* Give an idle slot a job. */
+void slot_launch(struct engine *engine, struct slot *slot, struct engine_job *job);
+/* Take the job away again; the cache stays unless it was a child's. */
+void slot_release(struct engine *engine, struct slot *slot);
+void slot_forget_cache(struct engine *engine, struct slot *slot);
+/* Make cache agree with what the context really holds. */
+void slot_trim_to_context(struct engine *engine, struct slot *slot);
+void slot_free(struct slot *slot);
+/* The length of the common prefix of two token arrays. */
+size_t tokens_common_prefix(const struct token_vec *a, const struct token_vec *b);
+
+/* ---- what a slot says (report.c) ---- */
+
+void slot_send_begin(struct slot *slot);
+void slot_send_progress(struct slot *slot);
+void slot_send_token(struct slot *slot, struct slice text, const struct engine_token *token);
+void slot_send_done(struct engine *engine, struct slot *slot);
+void slot_send_error(struct slot *slot, enum error_code code, int32_t n_ctx, const char *format,
+                     ...) __attribute__((format(printf, 4, 5)));
+void job_send_error(struct engine_job *job, const struct error *error, int32_t n_ctx);
+/* An event for a job, its common fields filled; NULL when out of memory. */
+struct engine_event *event_create(enum engine_event_kind kind, const struct engine_job *job,
+                                  const struct slot *slot);
+
+/* ---- turning a sampled token into text and a verdict (generate.c) ---- */
+
+/* Append the token to what the slot has generated, send what may be shown,
+ * decide whether to go on. token is what n_probs reports (its arrays are
+ * copied). Returns whether there is a next token. */
+bool slot_take_token(struct engine *engine, struct slot *slot, const struct engine_token *token);
+
+/* ---- one step of everybody (step.c) ---- */
+
+/* Build a batch, run the model, sample, report. Called with slots_lock held. */
+void engine_step(struct engine *engine);
+
+/* ---- idle prompts in memory (prompt_cache.c) ---- */
+
+struct prompt_entry {
+    struct token_vec tokens;
+    struct str state; /* kv_seq_save */
+};
+
+struct prompt_cache {
+    VEC(struct prompt_entry) entries; /* oldest first */
+    size_t limit_bytes;               /* 0: none */
+    size_t limit_tokens;
+    bool enabled;
+};
+
+/* Keep a copy of what the slot holds. False when there was nothing to keep. */
+bool prompt_cache_save(struct engine *engine, const struct slot *slot);
+/* If an entry fits tokens better than what the slot holds, move it there. */
+void prompt_cache_load(struct engine *engine, struct slot *slot, const struct token_vec *tokens);
+void prompt_cache_clear(struct prompt_cache *cache);
+
+/* ---- slot files (slot_file.c) ---- */
+
+struct command;
+/* Run a save, restore or erase on an idle slot and answer. */
+void slot_run_command(struct engine *engine, struct slot *slot, const struct command *command);
+
+/* ---- commands: small things for the scheduler to do ---- */
+
+enum command_kind { COMMAND_SLOT, COMMAND_REASONING_END };
+
+struct command {
+    enum command_kind kind;
+    enum engine_slot_action action;
+    int32_t id_slot, index;
+    char *text; /* path or completion id; owned */
+    struct engine_mailbox *mailbox;
+    struct command *next;
+};
+
+void command_free(struct command *command);
+
+/* ---- the engine ---- */
+
+struct engine {
+    struct engine_settings settings; /* model_path is owned */
+
+    pthread_t thread;
+    bool has_thread;
+    pthread_mutex_t lock;
+    pthread_cond_t wake;    /* the scheduler: something to do */
+    pthread_cond_t changed; /* others: the state changed */
+    enum engine_state state;
+    struct error load_error;
+    bool was_ready; /* the getters' values are there */
+    bool stopping;
+    struct engine_job *queue, **queue_end;
+    struct command *commands, **commands_end;
+    int32_t n_queued;
+    atomic_int next_id_task;
+    atomic_bool abort_step; /* everything in this step was cancelled */
+
+    /* made by load.c, constant afterwards */
+    struct model_file *file;
+    struct tokenizer *tokenizer;
+    struct vocab *vocab;
+    struct model_info info;
+    struct arena info_arena;
+    struct worker_pool *pool, *pool_batch;
+    int32_t n_ctx_slot;
+
+    /* the scheduler's */
+    struct model *model;
+    struct model_context *context;
+    struct slot *slots; /* n_parallel */
+    struct prompt_cache prompts;
+    struct step_batch *batch;
+
+    pthread_mutex_t slots_lock;
+    struct engine_metrics metrics;
+};
+
+/* Add a job's numbers to the metrics; once, before its last event is sent. */
+void engine_count_finished(struct engine *engine, struct slot *slot);
+/* A batch went through the model. */
+void engine_count_decode(struct engine *engine);
+/* Whether this control token has text in this slot's answers. */
+bool engine_shows_special(const struct engine *engine, const struct slot *slot, int32_t token);
+
+/* Whether nobody waits for the running step any more. */
+bool engine_step_is_cancelled(struct engine *engine);
+
+/* ---- loading (load.c) ---- */
+
+/* Open the file, the tokenizer, the pools: once. */
+bool engine_open(struct engine *engine, struct error *err);
+/* The weights and the context: again after each sleep. */
+bool engine_load(struct engine *engine, struct error *err);
+void engine_unload(struct engine *engine);
+void engine_close(struct engine *engine);
+
+/* ---- the scheduler (scheduler.c) ---- */
+
+/* The scheduler thread: load, then steps until stopped. */
+void *engine_run(void *engine);
+/* Everything that waits, refused with this error; with lock held. */
+void engine_refuse_all(struct engine *engine, const struct error *why);
+struct step_batch *step_batch_create(int32_t n_tokens_max);
+void step_batch_free(struct step_batch *batch);
+
+#endif

@@ -1,0 +1,140 @@
+/* load.c - opening the model, and its weights and context, which sleep frees. */
+#include "engine/internal.h"
+
+#include "base/log.h"
+
+#include <stdlib.h>
+
+/* The model's description outlives the model: it is asked for while asleep. */
+static bool keep_info(struct engine *engine, struct error *err)
+{
+    if (engine->info.arch)
+        return true;
+    struct model_info info = *model_info(engine->model);
+    const char **texts[] = {&info.arch, &info.name, &info.size_label, &info.ftype,
+                            &info.description};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        *texts[i] = arena_duplicate(&engine->info_arena, slice_of(*texts[i] ? *texts[i] : ""));
+        if (!*texts[i])
+            return error_memory(err);
+    }
+    const char **labels =
+        arena_alloc_array(&engine->info_arena, (size_t)info.n_labels, sizeof *labels);
+    if (!labels)
+        return error_memory(err);
+    for (int32_t i = 0; i < info.n_labels && info.labels; i++)
+        if (info.labels[i])
+            labels[i] = arena_duplicate(&engine->info_arena, slice_of(info.labels[i]));
+    info.labels = labels;
+    engine->info = info;
+    return true;
+}
+
+bool engine_open(struct engine *engine, struct error *err)
+{
+    struct engine_settings *settings = &engine->settings;
+    if (!model_file_open(settings->model_path, &settings->file, &engine->file, err) ||
+        !tokenizer_load(engine->file, &engine->tokenizer, err))
+        return false;
+    engine->vocab = vocab_from_tokenizer(engine->tokenizer, err);
+    if (!engine->vocab)
+        return false;
+    engine->pool = worker_pool_create(&settings->pool, err);
+    if (!engine->pool)
+        return false;
+    /* Equal settings need no second set of threads. */
+    if (memcmp(&settings->pool, &settings->pool_batch, sizeof settings->pool) == 0)
+        return true;
+    engine->pool_batch = worker_pool_create(&settings->pool_batch, err);
+    return engine->pool_batch != NULL;
+}
+
+/* True when nobody waits for the batch being computed any more. */
+static bool nobody_waits(void *arg)
+{
+    struct engine *engine = arg;
+    return atomic_load(&engine->abort_step) || engine_step_is_cancelled(engine);
+}
+
+static bool make_context(struct engine *engine, struct error *err)
+{
+    struct context_settings context = engine->settings.context;
+    context.n_seq_max = engine->settings.n_parallel;
+    context.pool = engine->pool;
+    context.pool_batch = engine->pool_batch;
+    if (context.n_batch > 0 && context.n_batch < context.n_seq_max)
+        context.n_batch = context.n_seq_max;
+    if (!context_create(engine->model, &context, &engine->context, err))
+        return false;
+    context_set_abort(engine->context, nobody_waits, engine);
+    int32_t n_ctx = context_n_ctx_seq(engine->context);
+    if (n_ctx > engine->info.n_ctx_train && engine->info.n_ctx_train > 0) {
+        log_warn("a slot's context (%d) exceeds what the model was trained with (%d): using %d",
+                 (int)n_ctx, (int)engine->info.n_ctx_train, (int)engine->info.n_ctx_train);
+        n_ctx = engine->info.n_ctx_train;
+    }
+    engine->n_ctx_slot = n_ctx;
+    return !engine->settings.warmup || model_warmup(engine->context, err);
+}
+
+static bool make_slots(struct engine *engine, struct error *err)
+{
+    int32_t n = engine->settings.n_parallel;
+    int32_t n_rows = context_n_batch(engine->context);
+    if (!engine->slots) {
+        engine->slots = calloc((size_t)n, sizeof *engine->slots);
+        if (!engine->slots)
+            return error_memory(err);
+        for (int32_t i = 0; i < n; i++)
+            engine->slots[i].id = i;
+    }
+    engine->batch = step_batch_create(n_rows > n ? n_rows : n);
+    return engine->batch || error_memory(err);
+}
+
+static void set_up_prompt_cache(struct engine *engine)
+{
+    int64_t limit = engine->settings.cache_ram_mib;
+    engine->prompts.enabled = limit != 0;
+    engine->prompts.limit_bytes = limit > 0 ? (size_t)limit << 20 : 0;
+    engine->prompts.limit_tokens = (size_t)context_n_ctx(engine->context);
+}
+
+bool engine_load(struct engine *engine, struct error *err)
+{
+    if (!model_load(engine->file, &engine->settings.model, engine->pool, &engine->model, err))
+        return false;
+    if (!keep_info(engine, err) || !make_context(engine, err) || !make_slots(engine, err))
+        return false;
+    set_up_prompt_cache(engine);
+    log_info("model loaded: %s, %d slots of %d tokens", engine->info.description,
+             (int)engine->settings.n_parallel, (int)engine->n_ctx_slot);
+    return true;
+}
+
+void engine_unload(struct engine *engine)
+{
+    prompt_cache_clear(&engine->prompts);
+    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++)
+        engine->slots[i].cache.n = 0;
+    step_batch_free(engine->batch);
+    engine->batch = NULL;
+    context_free(engine->context);
+    engine->context = NULL;
+    model_free(engine->model);
+    engine->model = NULL;
+}
+
+void engine_close(struct engine *engine)
+{
+    engine_unload(engine);
+    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++)
+        slot_free(&engine->slots[i]);
+    free(engine->slots);
+    worker_pool_free(engine->pool);
+    worker_pool_free(engine->pool_batch);
+    vocab_free(engine->vocab);
+    tokenizer_free(engine->tokenizer);
+    model_file_close(engine->file);
+    arena_free(&engine->info_arena);
+}
