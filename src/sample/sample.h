@@ -32,9 +32,15 @@ struct vocab_source {
     /* The bytes a token stands for, special tokens written out. */
     struct slice (*piece)(const void *context, int32_t token);
     bool (*is_eog)(const void *context, int32_t token);
-    /* Text to tokens, special tokens parsed, none added; false when it fails.
-     * May be NULL: then a text is a token only when a piece equals it. */
-    bool (*encode)(const void *context, struct slice text, struct token_vec *out);
+    /* True for a token that prints as nothing (control tokens); may be NULL. */
+    bool (*is_hidden)(const void *context, int32_t token);
+    /* Text to tokens, none added; false when it fails. May be NULL: then a text
+     * is a token only when a piece equals it. */
+    bool (*encode)(const void *context, struct slice text, bool parse_special,
+                   struct token_vec *out);
+    /* Never to be generated, by the model's own word; copied. */
+    const int32_t *suppressed;
+    size_t n_suppressed;
 };
 
 struct vocab;
