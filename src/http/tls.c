@@ -1,0 +1,79 @@
+/* tls.c - the key and the certificate, checked before anything listens. */
+#include "http/internal.h"
+
+#include <errno.h>
+#include <gnutls/gnutls.h>
+#include <gnutls/x509.h>
+#include <stdio.h>
+
+enum { PEM_LIMIT = 1 << 20 };
+
+static bool read_pem(const char *what, const char *path, struct str *out, struct error *err)
+{
+    FILE *file = fopen(path, "rb");
+    if (!file)
+        return error_set(err, ERR_IO, "TLS %s %s cannot be read: %s", what, path, strerror(errno));
+    char block[4096];
+    size_t n;
+    while ((n = fread(block, 1, sizeof block, file)) > 0 && out->len <= PEM_LIMIT)
+        str_append(out, block, n);
+    bool failed = ferror(file) != 0;
+    fclose(file);
+    if (failed)
+        return error_set(err, ERR_IO, "TLS %s %s cannot be read", what, path);
+    if (out->len == 0 || out->len > PEM_LIMIT || out->failed)
+        return error_set(err, ERR_FORMAT, "TLS %s %s is empty or larger than 1 MiB", what, path);
+    return true;
+}
+
+static gnutls_datum_t datum(const struct str *text)
+{
+    return (gnutls_datum_t){(unsigned char *)text->data, (unsigned)text->len};
+}
+
+bool tls_load(const char *key_file, const char *cert_file, struct str *key, struct str *cert,
+              struct error *err)
+{
+    if (!read_pem("key", key_file, key, err) || !read_pem("certificate", cert_file, cert, err))
+        return false;
+
+    gnutls_datum_t key_pem = datum(key), cert_pem = datum(cert);
+    gnutls_x509_privkey_t parsed_key = NULL;
+    gnutls_certificate_credentials_t pair = NULL;
+    gnutls_x509_crt_t *chain = NULL;
+    unsigned n_chain = 0;
+    bool ok = false;
+
+    int code = gnutls_x509_privkey_init(&parsed_key);
+    if (code == 0)
+        code = gnutls_x509_privkey_import2(parsed_key, &key_pem, GNUTLS_X509_FMT_PEM, NULL, 0);
+    if (code != 0) {
+        error_set(err, ERR_FORMAT, "TLS key %s is no private key in PEM without a password: %s",
+                  key_file, gnutls_strerror(code));
+        goto out;
+    }
+    code = gnutls_x509_crt_list_import2(&chain, &n_chain, &cert_pem, GNUTLS_X509_FMT_PEM, 0);
+    if (code < 0 || n_chain == 0) {
+        error_set(err, ERR_FORMAT, "TLS certificate %s is no certificate in PEM: %s", cert_file,
+                  gnutls_strerror(code));
+        goto out;
+    }
+    code = gnutls_certificate_allocate_credentials(&pair);
+    if (code == 0)
+        code = gnutls_certificate_set_x509_key_mem(pair, &cert_pem, &key_pem, GNUTLS_X509_FMT_PEM);
+    if (code < 0) {
+        error_set(err, ERR_FORMAT, "TLS key %s does not belong to certificate %s: %s", key_file,
+                  cert_file, gnutls_strerror(code));
+        goto out;
+    }
+    ok = true;
+out:
+    for (unsigned i = 0; i < n_chain; i++)
+        gnutls_x509_crt_deinit(chain[i]);
+    gnutls_free(chain);
+    if (parsed_key)
+        gnutls_x509_privkey_deinit(parsed_key);
+    if (pair)
+        gnutls_certificate_free_credentials(pair);
+    return ok;
+}
