@@ -213,8 +213,8 @@ struct matmul_term {
     bool add;               /* add to y instead of overwriting it */
 };
 
-/* y = w x for n_x rows of x [n_x][x_stride]. False when out of memory (see
- * worker_pool_reserve; matmul_scratch says how much). */
+/* The pool may not be NULL here. y = w x for n_x rows of x [n_x][x_stride]. False when out of
+ * memory (see worker_pool_reserve; matmul_scratch says how much). */
 bool matmul(struct worker_pool *pool, const struct matrix *w, const float *x, size_t x_stride,
             size_t n_x, float *y, size_t y_stride);
 /* Several matrices of the same n_cols over the same x (q, k and v; gate and
@@ -228,7 +228,7 @@ bool matmul_gathered(struct worker_pool *pool, const struct matrix *w, const flo
                      const int32_t *expert, const int32_t *x_row, size_t n, const float *x,
                      size_t x_stride, size_t n_x, float *y, size_t y_stride);
 /* Scratch bytes that a call with n_x rows (or n assignments) of n_cols needs. */
-size_t matmul_scratch(size_t n_x, size_t n_cols);
+size_t matmul_scratch(const struct worker_pool *pool, size_t n_x, size_t n_cols);
 
 /* ---- rows ------------------------------------------------------------- */
 
@@ -331,7 +331,7 @@ struct attention {
 
 /* out[query][n_heads * head_dim_v] = attention of q[query][n_heads * head_dim_k]
  * at positions q_pos[query]. A query that sees no cell gives zeros. False when
- * out of memory. Dao et al. 2022 (blocked online softmax). */
+ * out of memory. The pool may not be NULL. Dao et al. 2022 (blocked online softmax). */
 bool attention(struct worker_pool *pool, const struct attention *a,
                const struct attention_sequence *sequences, size_t n_sequences, const float *q,
                size_t q_stride, const int32_t *q_pos, float *out, size_t out_stride);

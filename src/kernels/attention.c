@@ -1,0 +1,288 @@
+/* attention.c - attention of some queries over the cells of a cache.
+ *
+ * An item of work is one KV head of one sequence for a block of its queries.
+ * All query heads that share the KV head go together, so that a block of the
+ * cache is read (and decoded from its format) once for all of them: generation
+ * at depth is bound by exactly that traffic. The softmax runs online over
+ * blocks of cells that start at the list's beginning, so the order of every sum
+ * depends on the list alone. */
+#include "kernels/pool.h"
+#include "kernels/table.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    BLOCK_CELLS = 64, /* keys decoded at a time */
+    MAX_ROWS = 64     /* query rows (queries times heads of a group) of an item */
+};
+
+struct call {
+    struct worker_pool *pool;
+    const struct kernel_table *k;
+    const struct attention *a;
+    const struct attention_sequence *sequences;
+    size_t n_sequences;
+    const float *q;
+    size_t q_stride;
+    const int32_t *q_pos;
+    float *out;
+    size_t out_stride;
+    size_t n_items;
+    uint8_t *own;
+    size_t own_bytes;
+};
+
+/* A thread's own memory, carved from the scratch. */
+struct item {
+    const struct attention_sequence *sequence;
+    int32_t kv_head;
+    int32_t first_query, n_queries; /* rows of q */
+    size_t n_rows;                  /* n_queries * heads of the group */
+    float *keys, *values;           /* [BLOCK_CELLS][head_dim] */
+    float *scores;                  /* [n_rows][BLOCK_CELLS] */
+    float *queries;                 /* [n_rows][head_dim_k], scaled */
+    const float *q[MAX_ROWS];
+    float *out[MAX_ROWS];
+    float max[MAX_ROWS], sum[MAX_ROWS];
+};
+
+static size_t round_up(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+static size_t group_of(const struct attention *a)
+{
+    return (size_t)(a->n_heads / a->n_kv_heads);
+}
+
+/* Queries of an item: as many as keep its rows within MAX_ROWS. */
+static int32_t queries_per_item(const struct attention *a)
+{
+    size_t n = MAX_ROWS / group_of(a);
+    return n > 0 ? (int32_t)n : 1;
+}
+
+/* Heads of a group that go together; a group larger than MAX_ROWS is cut. */
+static size_t heads_per_item(const struct attention *a)
+{
+    size_t group = group_of(a);
+    return group < MAX_ROWS ? group : MAX_ROWS;
+}
+
+static size_t own_bytes(const struct attention *a)
+{
+    size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
+    return round_up(BLOCK_CELLS * dk * sizeof(float)) + round_up(BLOCK_CELLS * dv * sizeof(float)) +
+           round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float)) +
+           round_up(MAX_ROWS * dk * sizeof(float));
+}
+
+size_t attention_scratch(const struct attention *a, int32_t n_threads)
+{
+    return (size_t)n_threads * own_bytes(a);
+}
+
+static bool visible(const struct attention *a, int32_t pos, int32_t q_pos)
+{
+    if (a->causal && pos > q_pos)
+        return false;
+    switch (a->window_kind) {
+    case WINDOW_SLIDING:
+        return q_pos - pos < a->window;
+    case WINDOW_CHUNKED:
+        return pos / a->window == q_pos / a->window;
+    case WINDOW_SYMMETRIC:
+        return q_pos - pos <= a->window / 2 && pos - q_pos <= a->window / 2;
+    default:
+        return true;
+    }
+}
+
+/* Turn the raw products of one query row into logits: soft cap, slope, mask.
+ * Returns the largest. */
+static float make_logits(const struct attention *a, size_t head, int32_t q_pos, const int32_t *pos,
+                         size_t n, float *s)
+{
+    float max = -INFINITY;
+    if (a->soft_cap != 0)
+        soft_cap(s, a->soft_cap, n, s);
+    for (size_t c = 0; c < n; c++) {
+        if (a->slopes)
+            s[c] += a->slopes[head] * (float)(pos[c] - q_pos);
+        if (!visible(a, pos[c], q_pos))
+            s[c] = -INFINITY;
+        max = fmaxf(max, s[c]);
+    }
+    return max;
+}
+
+/* One more block of the online softmax of row i: scores become weights, what is
+ * there is rescaled to the new maximum. */
+static void absorb_scores(const struct call *c, struct item *it, size_t i, float max, size_t n,
+                          float *s)
+{
+    if (max > it->max[i]) {
+        float shrink = expf(it->max[i] - max); /* 0 at the first block */
+        it->sum[i] *= shrink;
+        vec_scale(it->out[i], shrink, (size_t)c->a->head_dim_v, it->out[i]);
+        it->max[i] = max;
+    }
+    it->sum[i] += c->k->exp_sum(s, it->max[i], n, s);
+}
+
+static size_t head_of(const struct call *c, const struct item *it, size_t i, size_t first_head)
+{
+    size_t n_heads = it->n_rows / (size_t)it->n_queries;
+    return (size_t)it->kv_head * group_of(c->a) + first_head + i % n_heads;
+}
+
+static bool any_visible(const struct call *c, const struct item *it, const int32_t *pos, size_t n)
+{
+    for (int32_t i = 0; i < it->n_queries; i++) {
+        int32_t q_pos = c->q_pos[it->first_query + i];
+        for (size_t j = 0; j < n; j++) {
+            if (visible(c->a, pos[j], q_pos))
+                return true;
+        }
+    }
+    return false;
+}
+
+static void do_block(const struct call *c, struct item *it, size_t first_head, size_t begin,
+                     size_t n)
+{
+    const struct attention *a = c->a;
+    const int32_t *cells = it->sequence->cells + begin, *pos = it->sequence->pos + begin;
+    size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
+    const uint8_t *k = (const uint8_t *)a->k + (size_t)it->kv_head * a->k_head_bytes;
+    const uint8_t *v = (const uint8_t *)a->v + (size_t)it->kv_head * a->v_head_bytes;
+    if (!any_visible(c, it, pos, n))
+        return;
+    for (size_t j = 0; j < n; j++)
+        c->k->decode(a->k_dtype, k + (size_t)cells[j] * a->k_cell_bytes, it->keys + j * dk, dk);
+    c->k->scores(it->q, it->n_rows, it->keys, n, dk, it->scores, BLOCK_CELLS);
+    size_t n_heads = it->n_rows / (size_t)it->n_queries;
+    for (size_t i = 0; i < it->n_rows; i++) {
+        float *s = it->scores + i * BLOCK_CELLS;
+        int32_t q_pos = c->q_pos[it->first_query + (int32_t)(i / n_heads)];
+        float max = make_logits(a, head_of(c, it, i, first_head), q_pos, pos, n, s);
+        if (max == -INFINITY)
+            memset(s, 0, n * sizeof *s);
+        else
+            absorb_scores(c, it, i, max, n, s);
+    }
+    for (size_t j = 0; j < n; j++)
+        c->k->decode(a->v_dtype, v + (size_t)cells[j] * a->v_cell_bytes, it->values + j * dv, dv);
+    c->k->values(it->scores, BLOCK_CELLS, it->n_rows, it->values, n, dv, it->out);
+}
+
+/* Divide by the sum; a sink takes its share of it. */
+static void finish_row(const struct attention *a, struct item *it, size_t i, size_t head)
+{
+    float max = it->max[i], sum = it->sum[i], scale = 1;
+    if (a->sinks) {
+        float sink = a->sinks[head];
+        float top = fmaxf(max, sink);
+        scale = expf(max - top);
+        sum = sum * scale + expf(sink - top);
+    }
+    vec_scale(it->out[i], sum > 0 ? scale / sum : 0, (size_t)a->head_dim_v, it->out[i]);
+}
+
+/* Some heads of the item's group, all its queries. */
+static void do_heads(const struct call *c, struct item *it, size_t first_head, size_t n_heads)
+{
+    const struct attention *a = c->a;
+    size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
+    it->n_rows = (size_t)it->n_queries * n_heads;
+    for (size_t i = 0; i < it->n_rows; i++) {
+        size_t query = (size_t)it->first_query + i / n_heads;
+        size_t head = head_of(c, it, i, first_head);
+        vec_scale(c->q + query * c->q_stride + head * dk, a->scale, dk, it->queries + i * dk);
+        it->q[i] = it->queries + i * dk;
+        it->out[i] = c->out + query * c->out_stride + head * dv;
+        memset(it->out[i], 0, dv * sizeof(float));
+        it->max[i] = -INFINITY;
+        it->sum[i] = 0;
+    }
+    size_t n_cells = (size_t)it->sequence->n_cells;
+    for (size_t begin = 0; begin < n_cells; begin += BLOCK_CELLS) {
+        size_t n = n_cells - begin < BLOCK_CELLS ? n_cells - begin : BLOCK_CELLS;
+        do_block(c, it, first_head, begin, n);
+    }
+    for (size_t i = 0; i < it->n_rows; i++)
+        finish_row(a, it, i, head_of(c, it, i, first_head));
+}
+
+static size_t query_blocks(const struct call *c, const struct attention_sequence *s)
+{
+    size_t per_item = (size_t)queries_per_item(c->a);
+    return ((size_t)s->n_queries + per_item - 1) / per_item;
+}
+
+static void do_item(const struct call *c, size_t number, uint8_t *own)
+{
+    const struct attention *a = c->a;
+    const struct attention_sequence *s = c->sequences;
+    size_t n_kv_heads = (size_t)a->n_kv_heads;
+    for (; number >= query_blocks(c, s) * n_kv_heads; s++)
+        number -= query_blocks(c, s) * n_kv_heads;
+    /* The last queries of a prompt see the most cells: begin with them. */
+    size_t block = query_blocks(c, s) - 1 - number / n_kv_heads;
+    int32_t per_item = queries_per_item(a), first = (int32_t)block * per_item;
+    int32_t left = s->n_queries - first;
+    size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
+    struct item it = {.sequence = s,
+                      .kv_head = (int32_t)(number % n_kv_heads),
+                      .first_query = s->first_query + first,
+                      .n_queries = left < per_item ? left : per_item};
+    it.keys = (float *)(void *)own;
+    own += round_up(BLOCK_CELLS * dk * sizeof(float));
+    it.values = (float *)(void *)own;
+    own += round_up(BLOCK_CELLS * dv * sizeof(float));
+    it.scores = (float *)(void *)own;
+    own += round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float));
+    it.queries = (float *)(void *)own;
+    size_t group = group_of(a), step = heads_per_item(a);
+    for (size_t head = 0; head < group; head += step)
+        do_heads(c, &it, head, group - head < step ? group - head : step);
+}
+
+static void work(void *arg, int32_t thread, int32_t n_threads)
+{
+    const struct call *c = arg;
+    (void)n_threads;
+    for (;;) {
+        size_t item = pool_items_take(c->pool, 1);
+        if (item >= c->n_items)
+            return;
+        do_item(c, item, c->own + (size_t)thread * c->own_bytes);
+    }
+}
+
+bool attention(struct worker_pool *pool, const struct attention *a,
+               const struct attention_sequence *sequences, size_t n_sequences, const float *q,
+               size_t q_stride, const int32_t *q_pos, float *out, size_t out_stride)
+{
+    struct call c = {.pool = pool,
+                     .k = kernel_table(),
+                     .a = a,
+                     .sequences = sequences,
+                     .n_sequences = n_sequences,
+                     .q = q,
+                     .q_stride = q_stride,
+                     .q_pos = q_pos,
+                     .out = out,
+                     .out_stride = out_stride,
+                     .own_bytes = own_bytes(a)};
+    c.own = pool_scratch(pool, attention_scratch(a, worker_pool_n_threads(pool)));
+    if (!c.own)
+        return false;
+    for (size_t i = 0; i < n_sequences; i++)
+        c.n_items += query_blocks(&c, &sequences[i]) * (size_t)a->n_kv_heads;
+    pool_items_start(pool);
+    worker_pool_run(pool, work, &c);
+    return true;
+}

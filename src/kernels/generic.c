@@ -1,0 +1,187 @@
+/* generic.c - the kernels in plain C: what the others are measured against. */
+#include "kernels/blocks.h"
+#include "kernels/matrix.h"
+#include "kernels/table.h"
+
+#include <math.h>
+#include <string.h>
+
+void quantize_generic(const float *x, size_t n, const struct act_row *out)
+{
+    for (size_t b = 0; b < n / BLOCK_COLS; b++, x += BLOCK_COLS) {
+        float amax = 0;
+        for (int i = 0; i < BLOCK_COLS; i++)
+            amax = fmaxf(amax, fabsf(x[i]));
+        float inverse = amax > 0 ? 127.0f / amax : 0;
+        int8_t *q = out->q + b * BLOCK_COLS;
+        for (int i = 0; i < BLOCK_COLS; i++) {
+            float v = rintf(x[i] * inverse);
+            q[i] = v >= -127 && v <= 127 ? (int8_t)v : 0; /* 0 for what is not finite */
+        }
+        out->scale[b] = amax / 127.0f;
+        for (int half = 0; half < 2; half++) {
+            int32_t sum = 0;
+            for (int i = 0; i < 16; i++)
+                sum += q[16 * half + i];
+            out->sum16[2 * b + (size_t)half] = sum;
+        }
+    }
+}
+
+/* Put the integers of one row of a panel in their places. */
+static void place_row(const struct panel *out, size_t row, size_t col, const uint8_t *q, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = col + i;
+        out->q[k / 4 * (PANEL_ROWS * 4) + row * 4 + k % 4] = q[i];
+    }
+}
+
+static void add_offset(const int8_t *q, size_t n, int offset, uint8_t *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (uint8_t)(q[i] + offset);
+}
+
+static void unpack_blocks(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
+{
+    const struct block_format *f = block_format(s->w->dtype);
+    size_t bytes = dtype_info(s->w->dtype)->block_bytes;
+    struct block_ints ints;
+    uint8_t q[DTYPE_MAX_BLOCK];
+    size_t n_subs = f->len / f->sub_len;
+    for (size_t row = 0; row < PANEL_ROWS; row++) {
+        const uint8_t *block = s->row[row] + begin / f->len * bytes;
+        for (size_t col = 0; col < n; col += f->len, block += bytes) {
+            f->unpack(block, &ints);
+            add_offset(ints.q, f->len, out->format.offset, q);
+            place_row(out, row, col, q, f->len);
+            for (size_t j = 0; j < n_subs; j++) {
+                size_t at = (col / f->sub_len + j) * PANEL_ROWS + row;
+                out->scale[at] = ints.scale[j] * s->w->scale;
+                if (f->has_min)
+                    out->min[at] = ints.min[j] * s->w->scale;
+            }
+        }
+    }
+}
+
+static void unpack_mlx(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
+{
+    const struct matrix *w = s->w;
+    size_t group = (size_t)matrix_group(w), sub = out->format.sub_len;
+    size_t groups = (size_t)w->n_cols / group;
+    bool affine = w->kind == MATRIX_MLX_AFFINE;
+    for (size_t row = 0; row < PANEL_ROWS; row++) {
+        size_t real = row < (size_t)s->n_rows ? row : (size_t)s->n_rows - 1;
+        size_t first =
+            ((size_t)s->expert * (size_t)w->n_rows + (size_t)s->first_row + real) * groups;
+        for (size_t col = 0; col < n; col += sub) {
+            uint8_t q[BLOCK_COLS];
+            matrix_mlx_ints(w, s->row[row], begin + col, sub, q);
+            for (size_t i = 0; !affine && i < sub; i++)
+                q[i] = (uint8_t)(e2m1_doubled[q[i]] + (int)out->format.offset);
+            place_row(out, row, col, q, sub);
+            size_t i = first + (begin + col) / group, at = col / sub * PANEL_ROWS + row;
+            float scale = matrix_group_scale(w, i);
+            out->scale[at] = affine ? scale : scale * 0.5f;
+            if (affine)
+                out->min[at] = matrix_group_bias(w, i);
+        }
+    }
+}
+
+void unpack_generic(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
+{
+    if (s->w->kind == MATRIX_PLAIN)
+        unpack_blocks(s, begin, n, out);
+    else
+        unpack_mlx(s, begin, n, out);
+}
+
+void panel_dot_generic(const struct panel *p, const struct act_tile *tile, size_t n,
+                       size_t n_tokens, float *const *acc)
+{
+    size_t sub = p->format.sub_len;
+    for (size_t t = 0; t < n_tokens; t++) {
+        for (size_t s = 0; s < n / sub; s++) {
+            const uint8_t *q = p->q + s * sub * PANEL_ROWS;
+            const int8_t *a = tile->q[t] + s * sub;
+            float a_scale = tile->scale[t][s * sub / BLOCK_COLS];
+            int32_t bias = p->format.offset ? tile->bias[t][s] : 0;
+            for (size_t r = 0; r < PANEL_ROWS; r++) {
+                int32_t sum = bias;
+                for (size_t k = 0; k < sub; k++)
+                    sum += q[k / 4 * (PANEL_ROWS * 4) + r * 4 + k % 4] * a[k];
+                acc[t][r] += (float)sum * (p->scale[s * PANEL_ROWS + r] * a_scale);
+                if (p->format.has_min)
+                    acc[t][r] += p->min[s * PANEL_ROWS + r] * tile->sum[t][s];
+            }
+        }
+    }
+}
+
+void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                        size_t n_x, size_t n, float *acc)
+{
+    size_t size = dtype_info(dtype)->block_bytes;
+    for (size_t i = 0; i < n_w; i++) {
+        for (size_t k = 0; k < n; k++) {
+            float v;
+            dtype_decode(dtype, (const char *)w[i] + k * size, &v, 1);
+            for (size_t t = 0; t < n_x; t++)
+                acc[(i * n_x + t) * DOT_LANES + k % DOT_LANES] += v * x[t][k];
+        }
+    }
+}
+
+float lanes_sum_generic(const float *acc)
+{
+    float half[DOT_LANES];
+    memcpy(half, acc, sizeof half);
+    for (int n = DOT_LANES / 2; n > 0; n /= 2) {
+        for (int i = 0; i < n; i++)
+            half[i] += half[i + n];
+    }
+    return half[0];
+}
+
+void scores_generic(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                    float *scores, size_t stride)
+{
+    for (size_t i = 0; i < n_q; i++) {
+        for (size_t c = 0; c < n_k; c++)
+            scores[i * stride + c] = vec_dot(q[i], k + c * dim, dim);
+    }
+}
+
+void values_generic(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                    size_t dim, float *const *out)
+{
+    for (size_t i = 0; i < n_q; i++) {
+        for (size_t c = 0; c < n_k; c++)
+            vec_add_scaled(out[i], v + c * dim, weights[i * stride + c], dim);
+    }
+}
+
+float exp_sum_generic(const float *x, float max, size_t n, float *y)
+{
+    float sum = 0;
+    for (size_t i = 0; i < n; i++)
+        sum += y[i] = expf(x[i] - max);
+    return sum;
+}
+
+const struct kernel_table kernels_generic = {
+    .name = "generic",
+    .quantize = quantize_generic,
+    .unpack = unpack_generic,
+    .panel_dot = panel_dot_generic,
+    .float_dots = float_dots_generic,
+    .lanes_sum = lanes_sum_generic,
+    .decode = dtype_decode,
+    .scores = scores_generic,
+    .values = values_generic,
+    .exp_sum = exp_sum_generic,
+    .activate = activate_generic,
+};

@@ -1,0 +1,457 @@
+/* matmul.c - multiplying activations with weights, on all threads.
+ *
+ * A call becomes a list of groups (a matrix and the rows of activations it
+ * applies to) that are cut into items of some rows of weights; threads take
+ * items as they become free. Within an item the columns go by chunks that, with
+ * the activations of a tile, stay in the first-level cache, and every chunk of
+ * weights is unpacked once for all activations. */
+#include "kernels/matrix.h"
+#include "kernels/pool.h"
+#include "kernels/table.h"
+
+#include <string.h>
+
+enum {
+    ITEM_PANELS = 4,      /* panels unpacked together when there are many tokens */
+    CHUNK_COLS = 1024,    /* columns unpacked at a time; a multiple of every block */
+    FLOAT_ITEM_ROWS = 16, /* rows of a plain-format item */
+    FLOAT_TOKENS = 48,    /* activations whose partial sums are kept at once */
+    CHUNK_SUBS = CHUNK_COLS / 16
+};
+
+struct group {
+    const struct matrix *w;
+    const float *bias; /* [n_rows] or NULL */
+    float *y;
+    const int32_t *x_index, *y_index; /* [n_tokens] rows of x and y; NULL: 0, 1, 2... */
+    size_t y_stride, n_tokens;
+    size_t first_item, n_items, item_rows;
+    int32_t expert;
+    bool add, through_ints;
+    struct panel_format format;
+};
+
+struct call {
+    struct worker_pool *pool;
+    const struct kernel_table *k;
+    const float *x;
+    size_t x_stride, n_x, n_cols;
+    struct group *groups;
+    size_t n_groups, n_items;
+    bool any_ints;
+    /* activations in 8 bits: [n_x][n_cols], [n_x][n_cols/32], [n_x][n_cols/16] */
+    int8_t *q;
+    float *scale;
+    int32_t *sum16;
+    uint8_t *own; /* of thread t at t * own_bytes */
+    size_t own_bytes;
+};
+
+/* What a thread has to itself while it multiplies with a block format. */
+struct int_scratch {
+    _Alignas(64) uint8_t q[ITEM_PANELS][CHUNK_COLS * PANEL_ROWS];
+    _Alignas(64) float scale[ITEM_PANELS][CHUNK_SUBS * PANEL_ROWS];
+    _Alignas(64) float min[ITEM_PANELS][CHUNK_SUBS * PANEL_ROWS];
+    _Alignas(64) int32_t bias[TILE_TOKENS][CHUNK_SUBS];
+    _Alignas(64) float sum[TILE_TOKENS][CHUNK_SUBS];
+    _Alignas(64) float edge[TILE_TOKENS][PANEL_ROWS];
+};
+
+/* ... and with a plain one; rows of formats without a kernel of their own are
+ * decoded into the floats that follow. */
+struct float_scratch {
+    _Alignas(64) float acc[FLOAT_ITEM_ROWS * FLOAT_TOKENS * DOT_LANES];
+    _Alignas(64) float rows[];
+};
+
+static size_t round_up(size_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+static size_t own_bytes(size_t n_cols)
+{
+    size_t floats = sizeof(struct float_scratch) + FLOAT_ITEM_ROWS * n_cols * sizeof(float);
+    return round_up(floats > sizeof(struct int_scratch) ? floats : sizeof(struct int_scratch));
+}
+
+static size_t act_bytes(size_t n_x, size_t n_cols)
+{
+    return round_up(n_x * n_cols) + round_up(n_x * (n_cols / 32) * sizeof(float)) +
+           round_up(n_x * (n_cols / 16) * sizeof(int32_t));
+}
+
+size_t matmul_scratch(const struct worker_pool *pool, size_t n_x, size_t n_cols)
+{
+    return act_bytes(n_x, n_cols) + round_up(n_x * 4 * sizeof(int32_t)) +
+           1024 * sizeof(struct group) + (size_t)worker_pool_n_threads(pool) * own_bytes(n_cols);
+}
+
+/* ---- block formats ---- */
+
+static void make_source(const struct group *g, size_t first_row, struct panel_source *s)
+{
+    size_t left = (size_t)g->w->n_rows - first_row;
+    s->w = g->w;
+    s->format = g->format;
+    s->expert = g->expert;
+    s->first_row = (int32_t)first_row;
+    s->n_rows = left < PANEL_ROWS ? (int32_t)left : PANEL_ROWS;
+    for (int32_t i = 0; i < PANEL_ROWS; i++) {
+        int32_t row = s->first_row + (i < s->n_rows ? i : s->n_rows - 1);
+        s->row[i] = matrix_row_data(g->w, g->expert, row);
+    }
+}
+
+static size_t x_row(const struct group *g, size_t t)
+{
+    return g->x_index ? (size_t)g->x_index[t] : t;
+}
+
+static float *y_row(const struct group *g, size_t t)
+{
+    return g->y + (g->y_index ? (size_t)g->y_index[t] : t) * g->y_stride;
+}
+
+/* Point the tile at n_tokens rows from column `begin` on, and prepare what the
+ * format's offset and minimum want of each block's sum. */
+static void make_tile(const struct call *c, const struct group *g, size_t first, size_t n_tokens,
+                      size_t begin, size_t n, struct int_scratch *own, struct act_tile *tile)
+{
+    size_t sub = g->format.sub_len, n_subs = n / sub;
+    for (size_t t = 0; t < n_tokens; t++) {
+        size_t row = x_row(g, first + t);
+        const int32_t *sum16 = c->sum16 + row * (c->n_cols / 16) + begin / 16;
+        tile->q[t] = c->q + row * c->n_cols + begin;
+        tile->scale[t] = c->scale + row * (c->n_cols / 32) + begin / 32;
+        tile->bias[t] = own->bias[t];
+        tile->sum[t] = own->sum[t];
+        int32_t *sums = own->bias[t];
+        if (sub == 16) {
+            memcpy(sums, sum16, n_subs * sizeof *sums);
+        } else {
+            for (size_t s = 0; s < n_subs; s++)
+                sums[s] = sum16[2 * s] + sum16[2 * s + 1];
+        }
+        if (g->format.has_min) {
+            for (size_t s = 0; s < n_subs; s++)
+                own->sum[t][s] = (float)sums[s] * tile->scale[t][s * sub / BLOCK_COLS];
+        }
+        int32_t offset = g->format.offset;
+        for (size_t s = 0; s < n_subs; s++)
+            sums[s] *= -offset;
+    }
+}
+
+/* Where sums begin: zero or what is there, and the bias. */
+static void start_sums(const struct group *g, float *y, size_t first_row, size_t n_rows)
+{
+    if (!g->add)
+        memset(y, 0, n_rows * sizeof *y);
+    if (g->bias) {
+        for (size_t i = 0; i < n_rows; i++)
+            y[i] += g->bias[first_row + i];
+    }
+}
+
+static void dot_panel(const struct call *c, const struct group *g, const struct panel *panel,
+                      const struct act_tile *tile, size_t n, size_t first_token, size_t n_tokens,
+                      size_t first_row, bool is_first, struct int_scratch *own)
+{
+    size_t left = (size_t)g->w->n_rows - first_row;
+    size_t n_rows = left < PANEL_ROWS ? left : PANEL_ROWS;
+    float *acc[TILE_TOKENS];
+    for (size_t t = 0; t < n_tokens; t++) {
+        float *y = y_row(g, first_token + t) + first_row;
+        if (is_first)
+            start_sums(g, y, first_row, n_rows);
+        acc[t] = y;
+        if (n_rows < PANEL_ROWS) {
+            memset(own->edge[t], 0, sizeof own->edge[t]);
+            memcpy(own->edge[t], y, n_rows * sizeof *y);
+            acc[t] = own->edge[t];
+        }
+    }
+    c->k->panel_dot(panel, tile, n, n_tokens, acc);
+    if (n_rows < PANEL_ROWS) {
+        for (size_t t = 0; t < n_tokens; t++)
+            memcpy(y_row(g, first_token + t) + first_row, own->edge[t], n_rows * sizeof(float));
+    }
+}
+
+static void int_item(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
+                     struct int_scratch *own)
+{
+    struct panel panels[ITEM_PANELS];
+    size_t n_panels = (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    struct panel_source source[ITEM_PANELS];
+    for (size_t p = 0; p < n_panels; p++) {
+        panels[p] = (struct panel){g->format, own->q[p], own->scale[p], own->min[p]};
+        make_source(g, first_row + p * PANEL_ROWS, &source[p]);
+    }
+    for (size_t begin = 0; begin < c->n_cols; begin += CHUNK_COLS) {
+        size_t n = c->n_cols - begin < CHUNK_COLS ? c->n_cols - begin : CHUNK_COLS;
+        for (size_t p = 0; p < n_panels; p++)
+            c->k->unpack(&source[p], begin, n, &panels[p]);
+        for (size_t t = 0; t < g->n_tokens; t += TILE_TOKENS) {
+            size_t n_tokens = g->n_tokens - t < TILE_TOKENS ? g->n_tokens - t : TILE_TOKENS;
+            struct act_tile tile;
+            make_tile(c, g, t, n_tokens, begin, n, own, &tile);
+            for (size_t p = 0; p < n_panels; p++)
+                dot_panel(c, g, &panels[p], &tile, n, t, n_tokens, first_row + p * PANEL_ROWS,
+                          begin == 0, own);
+        }
+    }
+}
+
+/* ---- plain formats ---- */
+
+static bool has_float_kernel(const struct matrix *w)
+{
+    return w->kind == MATRIX_PLAIN &&
+           (w->dtype == DTYPE_F32 || w->dtype == DTYPE_F16 || w->dtype == DTYPE_BF16);
+}
+
+struct float_rows {
+    enum dtype dtype;
+    size_t size; /* bytes of an element */
+    const uint8_t *row[FLOAT_ITEM_ROWS];
+};
+
+static void make_rows(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
+                      struct float_scratch *own, struct float_rows *rows)
+{
+    bool native = has_float_kernel(g->w);
+    rows->dtype = native ? g->w->dtype : DTYPE_F32;
+    rows->size = dtype_info(rows->dtype)->block_bytes;
+    for (size_t i = 0; i < n_rows; i++) {
+        int32_t row = (int32_t)(first_row + i);
+        if (native) {
+            rows->row[i] = matrix_row_data(g->w, g->expert, row);
+        } else {
+            float *decoded = own->rows + i * c->n_cols;
+            matrix_row(g->w, g->expert, row, decoded);
+            rows->row[i] = (const uint8_t *)decoded;
+        }
+    }
+}
+
+/* Columns begin..begin+n of all rows with n_tokens activations, tile by tile;
+ * acc holds the tiles' partial sums one after another. */
+static void float_chunk(const struct call *c, const struct group *g, const struct float_rows *rows,
+                        size_t n_rows, size_t first_token, size_t n_tokens, size_t begin, size_t n,
+                        float *acc)
+{
+    for (size_t t = 0; t < n_tokens; t += DOT_TOKENS) {
+        size_t n_x = n_tokens - t < DOT_TOKENS ? n_tokens - t : DOT_TOKENS;
+        const float *x[DOT_TOKENS];
+        for (size_t i = 0; i < n_x; i++)
+            x[i] = c->x + x_row(g, first_token + t + i) * c->x_stride + begin;
+        for (size_t r = 0; r < n_rows; r += DOT_WEIGHTS) {
+            size_t n_w = n_rows - r < DOT_WEIGHTS ? n_rows - r : DOT_WEIGHTS;
+            const void *w[DOT_WEIGHTS];
+            for (size_t i = 0; i < n_w; i++)
+                w[i] = rows->row[r + i] + begin * rows->size;
+            c->k->float_dots(rows->dtype, w, n_w, x, n_x, n,
+                             acc + (t * n_rows + r * n_x) * DOT_LANES);
+        }
+    }
+}
+
+static void float_finish(const struct call *c, const struct group *g, size_t first_row,
+                         size_t n_rows, size_t first_token, size_t n_tokens, const float *acc)
+{
+    for (size_t t = 0; t < n_tokens; t++) {
+        size_t tile = t / DOT_TOKENS * DOT_TOKENS;
+        size_t n_x = n_tokens - tile < DOT_TOKENS ? n_tokens - tile : DOT_TOKENS;
+        float *y = y_row(g, first_token + t) + first_row;
+        start_sums(g, y, first_row, n_rows);
+        for (size_t r = 0; r < n_rows; r++) {
+            size_t at = tile * n_rows + r * n_x + (t - tile);
+            y[r] += c->k->lanes_sum(acc + at * DOT_LANES);
+        }
+    }
+}
+
+static void float_item(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
+                       struct float_scratch *own)
+{
+    struct float_rows rows;
+    make_rows(c, g, first_row, n_rows, own, &rows);
+    /* One tile needs no chunks: its sums stay in registers. */
+    size_t chunk = g->n_tokens <= DOT_TOKENS ? c->n_cols : CHUNK_COLS;
+    for (size_t t = 0; t < g->n_tokens; t += FLOAT_TOKENS) {
+        size_t n_tokens = g->n_tokens - t < FLOAT_TOKENS ? g->n_tokens - t : FLOAT_TOKENS;
+        memset(own->acc, 0, n_rows * n_tokens * DOT_LANES * sizeof(float));
+        for (size_t begin = 0; begin < c->n_cols; begin += chunk) {
+            size_t n = c->n_cols - begin < chunk ? c->n_cols - begin : chunk;
+            float_chunk(c, g, &rows, n_rows, t, n_tokens, begin, n, own->acc);
+        }
+        float_finish(c, g, first_row, n_rows, t, n_tokens, own->acc);
+    }
+}
+
+/* ---- a call ---- */
+
+static void quantize_rows(const struct call *c, size_t begin, size_t end)
+{
+    for (size_t i = begin; i < end; i++) {
+        struct act_row row = {c->q + i * c->n_cols, c->scale + i * (c->n_cols / 32),
+                              c->sum16 + i * (c->n_cols / 16)};
+        c->k->quantize(c->x + i * c->x_stride, c->n_cols, &row);
+    }
+}
+
+static void do_item(const struct call *c, size_t item, void *own)
+{
+    const struct group *g = c->groups;
+    while (item >= g->first_item + g->n_items)
+        g++;
+    size_t first_row = (item - g->first_item) * g->item_rows;
+    size_t left = (size_t)g->w->n_rows - first_row;
+    size_t n_rows = left < g->item_rows ? left : g->item_rows;
+    if (g->through_ints)
+        int_item(c, g, first_row, n_rows, own);
+    else
+        float_item(c, g, first_row, n_rows, own);
+}
+
+static void work(void *arg, int32_t thread, int32_t n_threads)
+{
+    const struct call *c = arg;
+    if (c->any_ints && c->n_x > 1) {
+        size_t n = (size_t)n_threads, t = (size_t)thread;
+        quantize_rows(c, c->n_x * t / n, c->n_x * (t + 1) / n);
+        worker_pool_barrier(c->pool);
+    }
+    void *own = c->own + (size_t)thread * c->own_bytes;
+    for (;;) {
+        size_t item = pool_items_take(c->pool, 1);
+        if (item >= c->n_items)
+            return;
+        do_item(c, item, own);
+    }
+}
+
+/* Lay out the scratch after `head` bytes and run. The groups are in place. */
+static void run(struct call *c, uint8_t *scratch)
+{
+    c->k = kernel_table();
+    c->n_items = 0;
+    c->any_ints = false;
+    for (size_t i = 0; i < c->n_groups; i++) {
+        struct group *g = &c->groups[i];
+        g->through_ints = panel_format_of(g->w, &g->format);
+        c->any_ints |= g->through_ints;
+        if (g->through_ints)
+            g->item_rows = g->n_tokens < TILE_TOKENS ? PANEL_ROWS : ITEM_PANELS * PANEL_ROWS;
+        else
+            g->item_rows = FLOAT_ITEM_ROWS;
+        g->first_item = c->n_items;
+        g->n_items = ((size_t)g->w->n_rows + g->item_rows - 1) / g->item_rows;
+        c->n_items += g->n_items;
+    }
+    c->q = (int8_t *)scratch;
+    c->scale = (float *)(void *)(scratch + round_up(c->n_x * c->n_cols));
+    c->sum16 = (int32_t *)(void *)((uint8_t *)c->scale +
+                                   round_up(c->n_x * (c->n_cols / 32) * sizeof(float)));
+    c->own = scratch + act_bytes(c->n_x, c->n_cols);
+    if (c->any_ints && c->n_x == 1)
+        quantize_rows(c, 0, 1);
+    pool_items_start(c->pool);
+    worker_pool_run(c->pool, work, c);
+}
+
+/* Scratch for a call with n_lists lists of n_x indices and n_groups groups. */
+static uint8_t *take_scratch(struct call *c, size_t n_groups, size_t n_indices, int32_t **indices)
+{
+    c->own_bytes = own_bytes(c->n_cols);
+    size_t head = round_up(n_groups * sizeof(struct group)) + round_up(n_indices * sizeof(int32_t));
+    size_t total =
+        head + act_bytes(c->n_x, c->n_cols) + (size_t)worker_pool_n_threads(c->pool) * c->own_bytes;
+    uint8_t *scratch = pool_scratch(c->pool, total);
+    if (!scratch)
+        return NULL;
+    c->groups = (struct group *)(void *)scratch;
+    *indices = (int32_t *)(void *)(scratch + round_up(n_groups * sizeof(struct group)));
+    return scratch + head;
+}
+
+bool matmul_many(struct worker_pool *pool, const struct matmul_term *terms, size_t n_terms,
+                 const float *x, size_t x_stride, size_t n_x)
+{
+    if (n_x == 0 || n_terms == 0)
+        return true;
+    struct call c = {.pool = pool,
+                     .x = x,
+                     .x_stride = x_stride,
+                     .n_x = n_x,
+                     .n_cols = (size_t)terms[0].w->n_cols,
+                     .n_groups = n_terms};
+    int32_t *none;
+    uint8_t *scratch = take_scratch(&c, n_terms, 0, &none);
+    if (!scratch)
+        return false;
+    for (size_t i = 0; i < n_terms; i++) {
+        const struct matmul_term *t = &terms[i];
+        c.groups[i] = (struct group){.w = t->w,
+                                     .bias = t->bias,
+                                     .y = t->y,
+                                     .y_stride = t->y_stride,
+                                     .n_tokens = n_x,
+                                     .add = t->add};
+    }
+    run(&c, scratch);
+    return true;
+}
+
+bool matmul(struct worker_pool *pool, const struct matrix *w, const float *x, size_t x_stride,
+            size_t n_x, float *y, size_t y_stride)
+{
+    struct matmul_term term = {.w = w, .y = y, .y_stride = y_stride};
+    return matmul_many(pool, &term, 1, x, x_stride, n_x);
+}
+
+bool matmul_gathered(struct worker_pool *pool, const struct matrix *w, const float *bias,
+                     const int32_t *expert, const int32_t *x_rows, size_t n, const float *x,
+                     size_t x_stride, size_t n_x, float *y, size_t y_stride)
+{
+    if (n == 0)
+        return true;
+    size_t n_experts = (size_t)w->n_experts;
+    struct call c = {
+        .pool = pool, .x = x, .x_stride = x_stride, .n_x = n_x, .n_cols = (size_t)w->n_cols};
+    int32_t *indices;
+    uint8_t *scratch = take_scratch(&c, n_experts, 2 * n + n_experts + 1, &indices);
+    if (!scratch)
+        return false;
+    /* Counting sort by expert: begin[e] is where its rows start. */
+    int32_t *x_index = indices, *y_index = indices + n, *begin = indices + 2 * n;
+    memset(begin, 0, (n_experts + 1) * sizeof *begin);
+    for (size_t j = 0; j < n; j++)
+        begin[expert[j] + 1]++;
+    for (size_t e = 0; e < n_experts; e++)
+        begin[e + 1] += begin[e];
+    for (size_t j = 0; j < n; j++) {
+        int32_t at = begin[expert[j]]++;
+        x_index[at] = x_rows[j];
+        y_index[at] = (int32_t)j;
+    }
+    int32_t first = 0;
+    for (size_t e = 0; e < n_experts; e++) {
+        int32_t end = begin[e];
+        if (end > first)
+            c.groups[c.n_groups++] =
+                (struct group){.w = w,
+                               .expert = (int32_t)e,
+                               .bias = bias ? bias + e * (size_t)w->n_rows : NULL,
+                               .y = y,
+                               .y_stride = y_stride,
+                               .x_index = x_index + first,
+                               .y_index = y_index + first,
+                               .n_tokens = (size_t)(end - first)};
+        first = end;
+    }
+    run(&c, scratch);
+    return true;
+}

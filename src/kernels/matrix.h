@@ -1,0 +1,21 @@
+/* matrix.h - what the room's own files see of a weight matrix. */
+#ifndef MLXCEL_KERNELS_MATRIX_H
+#define MLXCEL_KERNELS_MATRIX_H
+
+#include "kernels/kernels.h"
+
+int32_t matrix_group(const struct matrix *w); /* elements that share a scale, MLX kinds */
+int32_t matrix_bits(const struct matrix *w);  /* of an element, MLX kinds */
+const uint8_t *matrix_row_data(const struct matrix *w, int32_t expert, int32_t row);
+/* Scale and bias number i (row-major over experts, rows, groups), MLX kinds;
+ * the matrix's own factor is in the scale. */
+float matrix_group_scale(const struct matrix *w, size_t i);
+float matrix_group_bias(const struct matrix *w, size_t i);
+/* The stored integers begin..begin+n of a row, MLX kinds. */
+void matrix_mlx_ints(const struct matrix *w, const uint8_t *row, size_t begin, size_t n,
+                     uint8_t *q);
+/* The columns begin..begin+n of a row; begin and n whole blocks. */
+void matrix_decode(const struct matrix *w, int32_t expert, int32_t row, size_t begin, size_t n,
+                   float *out);
+
+#endif

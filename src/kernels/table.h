@@ -1,0 +1,117 @@
+/* table.h - the kernels that exist once per instruction set.
+ *
+ * Private to the room. kernel_table() is the one chosen for this processor;
+ * each instruction set fills in what it does better and takes the rest from the
+ * plain-C table.
+ *
+ * Multiplying with a block format: weights are unpacked into panels of 16 rows
+ * (struct panel), so that one activation, broadcast, serves 16 outputs; the
+ * products of a block of 32 columns are summed exactly, in integers, and the
+ * blocks' sums are added in the order of the columns. A result is therefore the
+ * same for every number of rows, threads and panels.
+ *
+ * Multiplying with a plain format: each output is 16 (a vector's) partial sums
+ * over every 16th column, added up at the end in a fixed order. */
+#ifndef MLXCEL_KERNELS_TABLE_H
+#define MLXCEL_KERNELS_TABLE_H
+
+#include "kernels/kernels.h"
+
+enum {
+    PANEL_ROWS = 16,
+    BLOCK_COLS = 32, /* activations share a scale */
+    TILE_TOKENS = 8, /* the most that panel_dot takes at once */
+    DOT_LANES = 16,  /* partial sums of float_dots */
+    DOT_WEIGHTS = 4, /* the most rows of weights of float_dots ... */
+    DOT_TOKENS = 6   /* ... and of activations */
+};
+
+/* What the panels of a format look like. */
+struct panel_format {
+    uint8_t sub_len; /* 16 or 32 columns share a scale */
+    uint8_t offset;  /* stored integers are q + offset, 0..255 */
+    bool has_min;
+    uint16_t block_len; /* columns unpacked at a time: begin and n are multiples */
+};
+
+/* Sixteen rows of a matrix; rows past its end repeat the last. */
+struct panel_source {
+    const struct matrix *w;
+    struct panel_format format;
+    int32_t expert, first_row, n_rows; /* n_rows of PANEL_ROWS exist */
+    const uint8_t *row[PANEL_ROWS];
+};
+
+/* Unpacked columns: integers [cols/4][16 rows][4 cols], scales and minimums
+ * [cols/sub_len][16 rows]. 64-byte aligned. */
+struct panel {
+    struct panel_format format;
+    uint8_t *q;
+    float *scale;
+    float *min;
+};
+
+/* Activations of up to TILE_TOKENS rows, from some column on. */
+struct act_tile {
+    const int8_t *q[TILE_TOKENS];     /* [cols] */
+    const float *scale[TILE_TOKENS];  /* [cols/32] */
+    const float *sum[TILE_TOKENS];    /* [cols/sub_len] scale * sum of q; has_min only */
+    const int32_t *bias[TILE_TOKENS]; /* [cols/sub_len] -offset * sum of q; offset != 0 only */
+};
+
+/* One row of activations in 8 bits. */
+struct act_row {
+    int8_t *q;      /* [n] -127..127 */
+    float *scale;   /* [n/32] */
+    int32_t *sum16; /* [n/16] sums of q */
+};
+
+struct kernel_table {
+    const char *name;
+    /* x[n] (n a multiple of 32) to 8 bits, each 32 by their own largest. */
+    void (*quantize)(const float *x, size_t n, const struct act_row *out);
+    /* Columns begin..begin+n of a panel, whole blocks of its format. */
+    void (*unpack)(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
+    /* acc[t][0..16) += panel times tile over n columns. */
+    void (*panel_dot)(const struct panel *panel, const struct act_tile *tile, size_t n,
+                      size_t n_tokens, float *const *acc);
+    /* acc[(i * n_x + t) * DOT_LANES + lane] += w[i][k] * x[t][k] for k of n with
+     * k % DOT_LANES == lane; w of dtype F32, F16 or BF16. */
+    void (*float_dots)(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                       size_t n_x, size_t n, float *acc);
+    float (*lanes_sum)(const float *acc);
+    /* n elements (whole blocks) of any format to floats. */
+    void (*decode)(enum dtype dtype, const void *blocks, float *out, size_t n);
+    /* scores[i * stride + c] = q[i] . k[c], n_q rows of q and n_k of k, dim floats each */
+    void (*scores)(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                   float *scores, size_t stride);
+    /* out[i][0..dim) += sum over c of weights[i * stride + c] * v[c] */
+    void (*values)(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                   size_t dim, float *const *out);
+    /* y[i] = exp(x[i] - max), returns their sum; y may be x */
+    float (*exp_sum)(const float *x, float max, size_t n, float *y);
+    void (*activate)(enum activation act, const float *x, size_t n, float *y);
+};
+
+const struct kernel_table *kernel_table(void);
+
+/* How w is multiplied: false when through floats. */
+bool panel_format_of(const struct matrix *w, struct panel_format *format);
+
+/* The plain-C kernels. */
+extern const struct kernel_table kernels_generic;
+void quantize_generic(const float *x, size_t n, const struct act_row *out);
+void unpack_generic(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
+void panel_dot_generic(const struct panel *panel, const struct act_tile *tile, size_t n,
+                       size_t n_tokens, float *const *acc);
+void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                        size_t n_x, size_t n, float *acc);
+float lanes_sum_generic(const float *acc);
+void scores_generic(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                    float *scores, size_t stride);
+void values_generic(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                    size_t dim, float *const *out);
+float exp_sum_generic(const float *x, float max, size_t n, float *y);
+void activate_generic(enum activation act, const float *x, size_t n, float *y);
+
+#endif
