@@ -104,14 +104,17 @@ struct model_options {
 };
 
 struct context_options {
-    int32_t n_ctx;      /* 0: the model's own */
-    int32_t n_batch;    /* 2048 */
-    int32_t n_ubatch;   /* 512 */
-    int32_t n_predict;  /* -1: no limit; default of requests */
-    int32_t n_keep;     /* 0; -1: all; default of requests */
-    int32_t n_parallel; /* slots; -1: 4 slots on a unified cache */
-    int kv_unified;     /* enum option_tristate; AUTO: on when n_parallel is -1 */
-    bool cont_batching; /* true */
+    int32_t n_ctx;          /* 0: the model's own */
+    bool fit;               /* true; with n_ctx not given: shrink it to what memory is free */
+    int32_t fit_ctx;        /* the smallest that fit may choose, 4096 */
+    int32_t fit_target_mib; /* memory that fit leaves free, 1024 */
+    int32_t n_batch;        /* 2048 */
+    int32_t n_ubatch;       /* 512 */
+    int32_t n_predict;      /* -1: no limit; default of requests */
+    int32_t n_keep;         /* 0; -1: all; default of requests */
+    int32_t n_parallel;     /* slots; -1: 4 slots on a unified cache */
+    int kv_unified;         /* enum option_tristate; AUTO: on when n_parallel is -1 */
+    bool cont_batching;     /* true */
     bool context_shift;
     bool swa_full;
     int flash_attn;           /* enum option_tristate */
@@ -266,8 +269,9 @@ void options_free(struct options *options);
 
 /* Append --help, wrapped to width columns (at least 40). */
 bool options_help(const char *program, int width, struct str *out);
-/* Append a script that bash loads; completes both programs. */
-bool options_completion_bash(struct str *out);
+/* Append a script that bash loads; it completes mlxcel-server, and mlxcel, whose
+ * first word is one of the space-separated commands. */
+bool options_completion_bash(const char *commands, struct str *out);
 /* The table as JSON: {"options":[{id, spellings, value, env, default, section,
  * state, ...}], "environment":[...]}. NULL when out of memory; the caller owns
  * it. Hidden options included. */
