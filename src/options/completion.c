@@ -71,7 +71,9 @@ bool options_completion_bash(const char *commands, struct str *out)
         struct str words = {0};
         append_words(&words, o);
         if (is_file(o)) {
-            append_case(out, o, "compopt -o filenames; COMPREPLY=($(compgen -f -- \"$current\"))");
+            append_case(
+                out, o,
+                "compopt -o filenames 2>/dev/null; COMPREPLY=($(compgen -f -- \"$current\"))");
         } else {
             struct str action = {0};
             str_append_format(&action, "COMPREPLY=($(compgen -W \"%s\" -- \"$current\"))",
@@ -93,7 +95,7 @@ bool options_completion_bash(const char *commands, struct str *out)
                       "    elif [ \"${COMP_WORDS[1]}\" = serve ]; then\n"
                       "        _mlxcel_options\n"
                       "    else\n"
-                      "        compopt -o filenames\n"
+                      "        compopt -o filenames 2>/dev/null\n"
                       "        COMPREPLY=($(compgen -f -- \"${COMP_WORDS[COMP_CWORD]}\"))\n"
                       "    fi\n}\n"
                       "complete -F _mlxcel_options mlxcel-server\n"
