@@ -1,0 +1,10 @@
+/* cmd.h - the subcommands of the program mlxcel.
+ *
+ * Each takes what follows its own name (argv[0] is the name) and returns the
+ * exit code. Only these print and decide about exit codes. */
+#ifndef MLXCEL_CMD_CMD_H
+#define MLXCEL_CMD_CMD_H
+
+int cmd_conform(int argc, char **argv);
+
+#endif
