@@ -98,16 +98,16 @@ void model_free(struct model *model);
 
 const struct model_info *model_info(const struct model *model);
 
-/* "llama, qwen2, ..." : every architecture model_load knows. */
-const char *model_supported_architectures(void);
+/* Append "llama, qwen2, ...": every architecture model_load knows. */
+bool model_supported_architectures(struct str *out);
 
 /* ---- a context -------------------------------------------------------- */
 
 struct model_context;
 
 struct context_settings {
-    int32_t n_ctx;     /* KV cells in all; 0: the model's n_ctx_train (per sequence
-                        * times n_seq_max when the budget is per sequence) */
+    int32_t n_ctx;     /* KV cells in all; 0: the model's n_ctx_train. Rounded up to a
+                        * multiple of 256, and so is each sequence's share */
     int32_t n_seq_max; /* sequences 0 .. n_seq_max-1 (at most 256); 0: 1 */
     int32_t n_batch;   /* most tokens of one model_decode; 0: 2048 */
     int32_t n_ubatch;  /* most tokens of one pass over the weights; 0: 512 */
@@ -116,8 +116,8 @@ struct context_settings {
     bool kv_unified; /* all sequences draw on one budget of n_ctx cells; else
                       * each has n_ctx / n_seq_max */
     bool swa_full;   /* sliding-window layers keep every cell */
-    bool embeddings; /* model_embedding is wanted; logits are not computed unless
-                      * want_logits says so too */
+    bool embeddings; /* embeddings are wanted and no logits are computed; always so
+                      * with encoders */
     bool causal;     /* false: every token sees its whole sequence (embedding
                       * with a decoder) ; ignored by encoders */
     enum pooling pooling;
@@ -196,8 +196,9 @@ bool model_warmup(struct model_context *ctx, struct error *err);
  * changed) when the cache cannot (a sliding window that has dropped what would
  * be needed again). */
 bool kv_seq_remove(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p1);
-/* dst gets src's cells too: shared, no data is copied. */
-void kv_seq_copy(struct model_context *ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
+/* dst gets src's cells too, in place of its own at these positions: shared, no
+ * data is copied. false when they are more than dst may hold. */
+bool kv_seq_copy(struct model_context *ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 /* Forget all other sequences. */
 void kv_seq_keep(struct model_context *ctx, int32_t seq);
 /* Move positions by delta; keys are re-rotated. Cells that another sequence

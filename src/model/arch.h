@@ -1,0 +1,117 @@
+/* arch.h - architectures as data: what differs between families of models. */
+#ifndef MLXCEL_MODEL_ARCH_H
+#define MLXCEL_MODEL_ARCH_H
+
+#include "kernels/kernels.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A place a weight can go. Each may have a weight and a bias; which of them a
+ * file must have is the architecture's business. */
+enum slot {
+    SLOT_TOKEN_EMBD,
+    SLOT_TOKEN_TYPES,
+    SLOT_POSITION_EMBD,
+    SLOT_EMBD_NORM,
+    SLOT_OUTPUT_NORM,
+    SLOT_OUTPUT,
+    SLOT_ROPE_FREQS,
+    SLOT_ROPE_LONG,
+    SLOT_ROPE_SHORT,
+    SLOT_CLS,
+    SLOT_CLS_OUT,
+    SLOT_N_GLOBAL,
+    /* one set per layer */
+    SLOT_ATTN_NORM = SLOT_N_GLOBAL,
+    SLOT_ATTN_Q,
+    SLOT_ATTN_K,
+    SLOT_ATTN_V,
+    SLOT_ATTN_QKV, /* the three above, one after the other */
+    SLOT_ATTN_OUT,
+    SLOT_ATTN_Q_NORM,
+    SLOT_ATTN_K_NORM,
+    SLOT_ATTN_SINKS,
+    SLOT_ATTN_POST_NORM, /* after the attention's output projection */
+    SLOT_FFN_NORM,
+    SLOT_FFN_GATE,
+    SLOT_FFN_UP,
+    SLOT_FFN_GATE_UP, /* gate rows, then up rows */
+    SLOT_FFN_DOWN,
+    SLOT_FFN_POST_NORM,
+    SLOT_ROUTER,
+    SLOT_ROUTER_BIAS, /* added to choose experts, not to weigh them */
+    SLOT_GATE_EXPS,
+    SLOT_UP_EXPS,
+    SLOT_GATE_UP_EXPS,
+    SLOT_DOWN_EXPS,
+    SLOT_SHARED_ROUTER,
+    SLOT_GATE_SHARED,
+    SLOT_UP_SHARED,
+    SLOT_DOWN_SHARED,
+    SLOT_COUNT
+};
+
+#define SLOT_BIT(slot) (UINT64_C(1) << (slot))
+
+/* How a slot is called: in GGUF "blk.N.NAME", in a folder "model.layers.N.NAME"
+ * ("{e}" stands for an expert's number); alternatives separated by '|'. */
+struct slot_name {
+    enum slot slot;
+    const char *gguf, *hf;
+};
+
+enum norm_kind { NORM_RMS, NORM_LAYER };
+enum gating { GATING_NONE, GATING_SOFTMAX, GATING_SIGMOID, GATING_SOFTMAX_TOPK };
+
+enum arch_trait {
+    ARCH_PARALLEL = 1 << 0,         /* attention and FFN both read the layer's input */
+    ARCH_QK_NORM_LATE = 1 << 1,     /* q/k norms come after rope */
+    ARCH_NORM_PLUS_ONE = 1 << 2,    /* folders store norm weights less one */
+    ARCH_EMBD_SCALE_SQRT = 1 << 3,  /* embeddings times sqrt(n_embd) */
+    ARCH_BARE_NORM = 1 << 4,        /* norms without weights */
+    ARCH_NO_GATE = 1 << 5,          /* the FFN is up, activation, down */
+    ARCH_LOGIT_SCALE_DIV = 1 << 6,  /* logits are divided by the scale */
+    ARCH_ROPE_ON_SWA_ONLY = 1 << 7, /* global layers have no positions */
+    ARCH_SWA_DENSE_FIRST = 1 << 8,  /* of each period the first layer is global */
+    ARCH_SWA_OWN_ROPE = 1 << 9,     /* sliding layers: rope without scaling */
+    ARCH_MUST_TIE = 1 << 10,        /* output is the token embedding, always */
+    ARCH_NORM_TOPK = 1 << 11,       /* chosen experts' weights add up to one */
+    ARCH_NORM_TOPK_HF = 1 << 12,    /* ... where config.json's norm_topk_prob says so */
+    ARCH_ENCODER = 1 << 13,         /* bert: whole sequences, post norms, no cache */
+    ARCH_ROPE_SWITCH = 1 << 14,     /* rope.scaling.finetuned false turns rope off */
+    ARCH_SWA_IGNORED = 1 << 15,     /* a window in the file is not used */
+    ARCH_SWIGLU_OAI = 1 << 16,      /* gpt-oss's clamped SwiGLU */
+    ARCH_NO_ROPE = 1 << 17          /* positions are learned, or there are none */
+};
+
+struct arch {
+    const char *name;  /* general.architecture */
+    const char *hf[4]; /* config.json's architectures; NULL-terminated */
+    enum norm_kind norm;
+    enum rope_kind rope, rope_hf; /* GGUF permutes some q/k weights, folders do not */
+    enum activation act;
+    enum gating gating;
+    uint32_t traits;
+    uint64_t needs;      /* slots that must be there (biases never must) */
+    uint64_t may;        /* slots that may be */
+    int32_t swa_period;  /* default pattern; 0: no sliding window */
+    int32_t swa_window;  /* where the file says none; 0: none then */
+    float swa_freq_base; /* rope of sliding layers where the file says none; 0: as the others */
+    int32_t wide_query_layers;     /* the size (by layers) whose attention scale goes by
+                                    * n_embd / n_heads, not by the head's width; 0: none */
+    int32_t no_rope_step;          /* every n-th layer has no rope; 0: none */
+    const struct slot_name *names; /* where the usual ones do not hold; ends with NULLs */
+};
+
+/* NULL when unknown. */
+const struct arch *arch_by_name(const char *name, size_t len);
+const struct arch *arch_by_hf(const char *name, size_t len);
+size_t arch_count(void);
+const struct arch *arch_at(size_t i);
+
+/* The architecture's names of a slot; always there, a part may be NULL. */
+const struct slot_name *arch_slot_name(const struct arch *arch, enum slot slot);
+
+#endif

@@ -1,0 +1,256 @@
+/* bind.c - finding one tensor by its slot and making a matrix or a vector of it. */
+#include "model/bind.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct tensor_view *find_in_file(const void *arg, const char *name)
+{
+    return model_file_find_tensor(arg, name);
+}
+
+struct tensor_source source_of_file(const struct model_file *file)
+{
+    return (struct tensor_source){find_in_file, file, model_file_path(file), file,
+                                  model_file_config(file)};
+}
+
+static const struct tensor_view *look_up(const struct binder *b, const char *name)
+{
+    return b->source->find(b->source->arg, name);
+}
+
+/* ---- names -------------------------------------------------------------------- */
+
+/* Append text[0..len) with "{e}" replaced; false when name is full. */
+static bool put(char *name, size_t *n, const char *text, size_t len, int32_t expert)
+{
+    for (size_t i = 0; i < len; i++) {
+        char number[16];
+        const char *from = text + i;
+        size_t count = 1;
+        if (len - i >= 3 && memcmp(text + i, "{e}", 3) == 0) {
+            count = (size_t)snprintf(number, sizeof number, "%d", expert);
+            from = number;
+            i += 2;
+        }
+        if (*n + count >= BIND_NAME_MAX)
+            return false;
+        memcpy(name + *n, from, count);
+        *n += count;
+    }
+    name[*n] = '\0';
+    return true;
+}
+
+static bool put_text(char *name, size_t *n, const char *text)
+{
+    return put(name, n, text, strlen(text), 0);
+}
+
+/* The slot's name by one of its alternatives, without a suffix. */
+static bool base_name(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
+                      const char *alternative, size_t len, char *name)
+{
+    char number[24];
+    size_t n = 0;
+    name[0] = '\0';
+    bool has_expert = false;
+    for (size_t i = 0; i + 3 <= len; i++)
+        has_expert |= memcmp(alternative + i, "{e}", 3) == 0;
+    if (has_expert != (expert != BIND_STACKED))
+        return false;
+    if (b->h->is_hf) {
+        /* The head stands beside the body it is put on. */
+        const char *root = b->root;
+        size_t root_len = strlen(root);
+        bool beside = slot == SLOT_OUTPUT || slot == SLOT_CLS_OUT;
+        if (beside && root_len >= 6 && strcmp(root + root_len - 6, "model.") == 0)
+            root_len -= 6;
+        else if (beside)
+            root_len = strncmp(root, "model.language_model.", 21) == 0 ? 0 : root_len;
+        if (!put(name, &n, root, root_len, 0))
+            return false;
+    }
+    if (layer != BIND_GLOBAL) {
+        snprintf(number, sizeof number, "%d.", layer);
+        const char *layers = !b->h->is_hf                        ? "blk."
+                             : b->h->arch->traits & ARCH_ENCODER ? "encoder.layer."
+                                                                 : "layers.";
+        if (!put_text(name, &n, layers) || !put_text(name, &n, number))
+            return false;
+    }
+    return put(name, &n, alternative, len, expert);
+}
+
+const struct tensor_view *bind_find(const struct binder *b, enum slot slot, int32_t layer,
+                                    int32_t expert, const char *suffix, char *name)
+{
+    const struct slot_name *names = arch_slot_name(b->h->arch, slot);
+    const char *all = b->h->is_hf ? names->hf : names->gguf;
+    char first[BIND_NAME_MAX] = "";
+    while (all && *all) {
+        size_t len = strcspn(all, "|"), n;
+        if (base_name(b, slot, layer, expert, all, len, name)) {
+            n = strlen(name);
+            const struct tensor_view *bare =
+                strcmp(suffix, ".weight") == 0 ? look_up(b, name) : NULL;
+            if (put_text(name, &n, suffix)) {
+                const struct tensor_view *t = look_up(b, name);
+                if (t)
+                    return t;
+                if (!first[0])
+                    memcpy(first, name, sizeof first);
+                if (bare) {
+                    name[n - strlen(suffix)] = '\0';
+                    return bare;
+                }
+            }
+        }
+        all += len + (all[len] == '|');
+    }
+    memcpy(name, first, sizeof first);
+    return NULL;
+}
+
+bool bind_has(const struct binder *b, enum slot slot, int32_t layer, int32_t expert)
+{
+    char name[BIND_NAME_MAX];
+    return bind_find(b, slot, layer, expert, ".weight", name) != NULL;
+}
+
+void binder_find_root(struct binder *b)
+{
+    static const char *const roots[] = {"model.", "language_model.model.", "model.language_model.",
+                                        "bert.",  "transformer.",          ""};
+    for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
+        b->root = roots[i];
+        if (bind_has(b, SLOT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED))
+            return;
+    }
+    b->root = roots[0];
+}
+
+/* ---- vectors ------------------------------------------------------------------- */
+
+static int64_t n_elements(const struct tensor_view *t)
+{
+    int64_t n = 1;
+    for (int i = 0; i < TENSOR_MAX_DIMS; i++)
+        if (__builtin_mul_overflow(n, t->dims[i], &n))
+            return -1;
+    return n;
+}
+
+static bool is_missing(const struct binder *b, const char *name)
+{
+    return error_set(b->err, ERR_NOT_FOUND, "%s: missing tensor '%s'", b->source->path, name);
+}
+
+static bool has_shape(const struct binder *b, const struct tensor_view *t, int64_t d0, int64_t d1,
+                      int64_t d2)
+{
+    if (t->dims[0] == d0 && t->dims[1] == d1 && t->dims[2] == d2 && t->dims[3] == 1)
+        return true;
+    return error_set(
+        b->err, ERR_FORMAT,
+        "%s: tensor '%s' has the shape [%" PRId64 ", %" PRId64 ", %" PRId64 ", %" PRId64
+        "] where the model's hyperparameters call for [%" PRId64 ", %" PRId64 ", %" PRId64 ", 1]",
+        b->source->path, t->name, t->dims[0], t->dims[1], t->dims[2], t->dims[3], d0, d1, d2);
+}
+
+static bool is_norm(enum slot slot)
+{
+    return SLOT_BIT(slot) &
+           (SLOT_BIT(SLOT_OUTPUT_NORM) | SLOT_BIT(SLOT_ATTN_NORM) | SLOT_BIT(SLOT_FFN_NORM) |
+            SLOT_BIT(SLOT_ATTN_Q_NORM) | SLOT_BIT(SLOT_ATTN_K_NORM) |
+            SLOT_BIT(SLOT_ATTN_POST_NORM) | SLOT_BIT(SLOT_FFN_POST_NORM));
+}
+
+bool bind_vector(const struct binder *b, enum slot slot, int32_t layer, const char *suffix,
+                 int64_t n, bool required, const float **out)
+{
+    char name[BIND_NAME_MAX];
+    *out = NULL;
+    const struct tensor_view *t = bind_find(b, slot, layer, BIND_STACKED, suffix, name);
+    if (!t && b->h->is_hf && strcmp(suffix, ".bias") == 0)
+        t = bind_find(b, slot, layer, BIND_STACKED, "_bias", name);
+    if (!t)
+        return !required || is_missing(b, name);
+    if (n_elements(t) != n)
+        return error_set(b->err, ERR_FORMAT,
+                         "%s: tensor '%s' holds %" PRId64
+                         " numbers where the model's hyperparameters call for %" PRId64,
+                         b->source->path, t->name, n_elements(t), n);
+    bool plus_one = b->h->is_hf && b->h->arch->traits & ARCH_NORM_PLUS_ONE && is_norm(slot) &&
+                    strcmp(suffix, ".weight") == 0;
+    if (t->dtype == DTYPE_F32 && !plus_one) {
+        *out = t->data;
+        return true;
+    }
+    if (!dtype_info(t->dtype)->can_decode || n % dtype_info(t->dtype)->block_len)
+        return error_set(b->err, ERR_UNSUPPORTED,
+                         "%s: tensor '%s' is of type %s, which no vector is", b->source->path,
+                         t->name, dtype_info(t->dtype)->name);
+    float *values = arena_alloc_array(b->arena, (size_t)n, sizeof *values);
+    if (!values)
+        return error_memory(b->err);
+    dtype_decode(t->dtype, t->data, values, (size_t)n);
+    for (int64_t i = 0; plus_one && i < n; i++)
+        values[i] += 1.0f;
+    *out = values;
+    return true;
+}
+
+/* ---- matrices ------------------------------------------------------------------- */
+
+static bool bind_bias(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
+                      int64_t n, struct linear *out)
+{
+    char name[BIND_NAME_MAX];
+    if (expert == BIND_STACKED)
+        return bind_vector(b, slot, layer, ".bias", n, false, &out->bias);
+    if (bind_find(b, slot, layer, expert, ".bias", name))
+        return error_set(b->err, ERR_UNSUPPORTED,
+                         "%s: tensor '%s': biases of single experts are "
+                         "not supported",
+                         b->source->path, name);
+    return true;
+}
+
+bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
+                 int64_t n_rows, int64_t n_cols, int32_t n_experts, bool required,
+                 struct linear *out)
+{
+    char name[BIND_NAME_MAX];
+    *out = (struct linear){0};
+    const struct tensor_view *t = bind_find(b, slot, layer, expert, ".weight", name);
+    bool is_quantized = false;
+    if (b->h->is_hf) {
+        char base[BIND_NAME_MAX];
+        const char *suffix = ".weight";
+        const struct tensor_view *packed = t;
+        memcpy(base, name, sizeof base);
+        if (!t) {
+            packed = bind_find(b, slot, layer, expert, "_blocks", base);
+            suffix = "_blocks";
+        }
+        size_t n = strlen(base), cut = strlen(suffix);
+        if (n > cut && strcmp(base + n - cut, suffix) == 0)
+            base[n - cut] = '\0';
+        if (packed && !bind_quantized(b, base, packed, n_rows, n_cols, n_experts, &out->matrix,
+                                      &is_quantized))
+            return false;
+    }
+    if (!t && !is_quantized)
+        return !required || is_missing(b, name);
+    if (!is_quantized) {
+        if (!has_shape(b, t, n_cols, n_rows, n_experts))
+            return false;
+        if (!matrix_plain(&out->matrix, t->dtype, (int32_t)n_rows, (int32_t)n_cols, n_experts,
+                          t->data, t->n_bytes, b->err))
+            return error_prefix(b->err, "%s: tensor '%s'", b->source->path, t->name);
+    }
+    return bind_bias(b, slot, layer, expert, n_rows * n_experts, out);
+}

@@ -1,0 +1,108 @@
+/* context.h - one forward pass's memory: the KV cache, scratch, outputs. */
+#ifndef MLXCEL_MODEL_CONTEXT_H
+#define MLXCEL_MODEL_CONTEXT_H
+
+#include "model/kv.h"
+#include "model/weights.h"
+
+struct model {
+    struct arena arena;
+    struct hparams h;
+    struct weights w;
+    struct model_info info;
+    void *owned; /* synthetic weights */
+    size_t owned_bytes;
+};
+
+/* A part of a batch that passes over the weights together. Rows that want an
+ * output are n_out of the n; after the last layer's attention only they go on. */
+struct ubatch {
+    int32_t n, first; /* batch rows [first, first + n) */
+    const int32_t *token, *pos, *seq;
+    const int32_t *cell; /* [n] where keys and values go; NULL: no cache */
+    int32_t n_out;
+    const int32_t *out_rows; /* [n_out] rows of the ubatch, ascending */
+    struct worker_pool *pool;
+};
+
+/* Float buffers of n_ubatch rows; widths in the layout below. */
+struct scratch {
+    float *x;                     /* [n][n_embd] the residual stream */
+    float *h;                     /* [n][n_embd] what a block reads */
+    float *y;                     /* [n][n_embd] what a block writes */
+    float *qkv;                   /* [n][n_qkv] */
+    float *attn;                  /* [n][n_heads * head_dim_v] */
+    float *ffn;                   /* [n_ffn_rows][n_ffn] gate and up, or the experts' */
+    float *cos_sin, *cos_sin_swa; /* [n][n_rot] */
+    float *router;                /* [n][n_experts] */
+    float *expert_weight;         /* [n][n_experts_used] */
+    int32_t *expert, *expert_row; /* the same shape */
+    float *gathered;              /* rows of one expert, where experts are apart */
+    int32_t n_ffn_rows;           /* tokens that the FFN takes at once */
+    size_t n_qkv, n_attn, n_ffn;  /* widths */
+    size_t n_gathered;
+};
+
+struct model_context {
+    const struct model *model;
+    struct context_settings settings;
+    enum pooling pooling;
+    struct rope_params rope, rope_swa;
+    struct kv_cache kv; /* no cells for encoders */
+    bool has_kv;
+    struct scratch s;
+    bool (*should_abort)(void *);
+    void *abort_arg;
+
+    /* Outputs of the last decode. */
+    float *logits; /* [n_out][n_vocab] */
+    size_t logits_capacity;
+    float *embd; /* [n_out][n_embd] where embeddings are on */
+    size_t embd_capacity;
+    int32_t n_out;
+    int32_t *out_of_row;   /* [n_batch] index of the output or -1 */
+    int32_t n_rows;        /* of the last batch */
+    float *pooled;         /* [n_seq_max][n_pooled] */
+    int32_t *pooled_count; /* [n_seq_max] tokens that went in; 0: none */
+    int32_t n_pooled;
+
+    /* Lists made while a batch runs, [n_batch] each. */
+    int32_t *cell, *out_rows, *order;
+    struct attention_sequence *runs;
+};
+
+static inline bool is_encoder(const struct model *m)
+{
+    return (m->h.arch->traits & ARCH_ENCODER) != 0;
+}
+
+/* ---- blocks of the forward pass (forward.c, attention.c, ffn.c) ------------ */
+
+/* y[i] = norm(x[i]) for n rows of n_embd; y may be x. A norm without a weight
+ * copies, unless the architecture has bare norms. */
+void norm_rows(const struct model_context *ctx, struct worker_pool *pool, const struct norm *norm,
+               const float *x, float *y, size_t n);
+/* qkv, norms, rope, cache, attention: ctx->s.h to ctx->s.attn. */
+bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t layer,
+                     const float *input, struct error *err);
+/* y (+)= ffn(input) for n rows. add: onto y, else over it. */
+bool ffn_block(struct model_context *ctx, struct worker_pool *pool, const struct layer *l,
+               const float *input, float *y, bool add, size_t n, struct error *err);
+/* The whole pass over one ubatch; the outputs' hidden states are left in
+ * ctx->s.x, normed, [n_out][n_embd]. */
+bool forward(struct model_context *ctx, const struct ubatch *u, struct error *err);
+
+/* Take rows of hidden states into the pooled vectors, and finish them when the
+ * batch is through. */
+void pool_rows(struct model_context *ctx, const struct ubatch *u);
+bool pool_finish(struct model_context *ctx, struct worker_pool *pool, struct error *err);
+
+/* Rows [begin, end) of some work, on the pool when there is enough of it. */
+void each_row(struct worker_pool *pool, size_t n, size_t row_cost, worker_items_fn fn, void *arg);
+
+/* The rotation parameters of a context (rope.c). */
+void context_rope(struct model_context *ctx);
+/* Re-rotate the keys of cells [begin, end) of a sequence by delta positions. */
+bool kv_rotate(struct model_context *ctx, int32_t seq, int32_t begin, int32_t end, int32_t delta);
+
+#endif

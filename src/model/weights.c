@@ -1,0 +1,369 @@
+/* weights.c - a model's tensors, bound to the places where they are used. */
+#include "model/weights.h"
+
+#include "model/bind.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static bool needs(const struct binder *b, enum slot slot)
+{
+    return (b->h->arch->needs & SLOT_BIT(slot)) != 0;
+}
+
+static bool allows(const struct binder *b, enum slot slot)
+{
+    return ((b->h->arch->needs | b->h->arch->may) & SLOT_BIT(slot)) != 0;
+}
+
+/* A norm of n weights; there is none where the architecture has none. */
+static bool bind_norm(const struct binder *b, enum slot slot, int32_t layer, int64_t n,
+                      struct norm *out)
+{
+    *out = (struct norm){0};
+    if (!allows(b, slot))
+        return true;
+    return bind_vector(b, slot, layer, ".weight", n, needs(b, slot), &out->weight) &&
+           bind_vector(b, slot, layer, ".bias", n, false, &out->bias);
+}
+
+/* Which kind a q or k norm is, its size says. */
+static bool bind_qk_norm(const struct binder *b, enum slot slot, int32_t layer, int32_t n_heads,
+                         struct norm *out, enum qk_norm_kind *kind)
+{
+    char name[BIND_NAME_MAX];
+    *out = (struct norm){0};
+    *kind = QK_NORM_NONE;
+    if (!allows(b, slot))
+        return true;
+    const struct tensor_view *t = bind_find(b, slot, layer, BIND_STACKED, ".weight", name);
+    int64_t dim = b->h->head_dim_k, n = dim;
+    if (t && t->dims[1] > 1) {
+        n = dim * n_heads;
+        *kind = QK_NORM_PER_HEAD;
+    } else if (t && t->dims[0] == dim * n_heads && n_heads > 1) {
+        n = dim * n_heads;
+        *kind = QK_NORM_WHOLE;
+    } else if (t) {
+        *kind = QK_NORM_SHARED;
+    }
+    return bind_norm(b, slot, layer, n, out);
+}
+
+/* ---- attention --------------------------------------------------------------------- */
+
+static bool bind_attention(const struct binder *b, int32_t i, const struct layer_hparams *lh,
+                           struct layer *l)
+{
+    const struct hparams *h = b->h;
+    int64_t n_q = (int64_t)lh->n_heads * h->head_dim_k;
+    int64_t n_k = (int64_t)lh->n_kv_heads * h->head_dim_k;
+    int64_t n_v = (int64_t)lh->n_kv_heads * h->head_dim_v;
+    int64_t n_out = (int64_t)lh->n_heads * h->head_dim_v;
+    bool fused = allows(b, SLOT_ATTN_QKV) && bind_has(b, SLOT_ATTN_QKV, i, BIND_STACKED);
+    bool ok =
+        fused ? bind_linear(b, SLOT_ATTN_QKV, i, BIND_STACKED, n_q + n_k + n_v, h->n_embd, 1, true,
+                            &l->qkv)
+              : bind_linear(b, SLOT_ATTN_Q, i, BIND_STACKED, n_q, h->n_embd, 1, true, &l->q) &&
+                    bind_linear(b, SLOT_ATTN_K, i, BIND_STACKED, n_k, h->n_embd, 1, true, &l->k) &&
+                    bind_linear(b, SLOT_ATTN_V, i, BIND_STACKED, n_v, h->n_embd, 1, true, &l->v);
+    return ok &&
+           bind_linear(b, SLOT_ATTN_OUT, i, BIND_STACKED, h->n_embd, n_out, 1, true, &l->out) &&
+           bind_qk_norm(b, SLOT_ATTN_Q_NORM, i, lh->n_heads, &l->q_norm, &l->q_norm_kind) &&
+           bind_qk_norm(b, SLOT_ATTN_K_NORM, i, lh->n_kv_heads, &l->k_norm, &l->k_norm_kind) &&
+           (!allows(b, SLOT_ATTN_SINKS) ||
+            bind_vector(b, SLOT_ATTN_SINKS, i, ".weight", lh->n_heads, needs(b, SLOT_ATTN_SINKS),
+                        &l->sinks));
+}
+
+/* ---- feed-forward --------------------------------------------------------------------- */
+
+static bool bind_ffn(const struct binder *b, int32_t i, int32_t n_ff, struct layer *l)
+{
+    const struct hparams *h = b->h;
+    if (n_ff < 1)
+        return error_set(b->err, ERR_FORMAT, "%s: layer %d: feed_forward_length is missing",
+                         b->source->path, i);
+    if (!bind_linear(b, SLOT_FFN_DOWN, i, BIND_STACKED, h->n_embd, n_ff, 1, true, &l->down))
+        return false;
+    if (h->arch->traits & ARCH_NO_GATE)
+        return bind_linear(b, SLOT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
+    char name[BIND_NAME_MAX];
+    const struct tensor_view *t = bind_find(b, SLOT_FFN_GATE_UP, i, BIND_STACKED, ".weight", name);
+    bool has_gate = bind_has(b, SLOT_FFN_GATE, i, BIND_STACKED);
+    if (t && !has_gate && t->dims[1] == 2 * (int64_t)n_ff)
+        return bind_linear(b, SLOT_FFN_GATE_UP, i, BIND_STACKED, 2 * (int64_t)n_ff, h->n_embd, 1,
+                           true, &l->gate_up);
+    return bind_linear(b, SLOT_FFN_GATE, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->gate) &&
+           bind_linear(b, SLOT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
+}
+
+static bool bind_experts(const struct binder *b, enum slot slot, int32_t i, int64_t n_rows,
+                         int64_t n_cols, struct experts *out)
+{
+    int32_t n = b->h->n_experts;
+    *out = (struct experts){0};
+    if (!bind_linear(b, slot, i, BIND_STACKED, n_rows, n_cols, n, !b->h->is_hf, &out->stacked))
+        return false;
+    if (is_bound(&out->stacked))
+        return true;
+    out->each = arena_alloc_array(b->arena, (size_t)n, sizeof *out->each);
+    if (!out->each)
+        return error_memory(b->err);
+    for (int32_t e = 0; e < n; e++)
+        if (!bind_linear(b, slot, i, e, n_rows, n_cols, 1, true, &out->each[e]))
+            return false;
+    return true;
+}
+
+static bool bind_shared_expert(const struct binder *b, int32_t i, struct layer *l)
+{
+    const struct hparams *h = b->h;
+    bool present = allows(b, SLOT_UP_SHARED) && bind_has(b, SLOT_UP_SHARED, i, BIND_STACKED);
+    if (!present)
+        return !needs(b, SLOT_UP_SHARED) ||
+               error_set(b->err, ERR_NOT_FOUND, "%s: layer %d has no shared expert",
+                         b->source->path, i);
+    int32_t n_ff = h->n_ff_shared ? h->n_ff_shared : h->layers[i].n_ff;
+    return bind_linear(b, SLOT_GATE_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
+                       &l->gate_shared) &&
+           bind_linear(b, SLOT_UP_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
+                       &l->up_shared) &&
+           bind_linear(b, SLOT_DOWN_SHARED, i, BIND_STACKED, h->n_embd, n_ff, 1, true,
+                       &l->down_shared) &&
+           (!allows(b, SLOT_SHARED_ROUTER) ||
+            bind_linear(b, SLOT_SHARED_ROUTER, i, BIND_STACKED, 1, h->n_embd, 1,
+                        needs(b, SLOT_SHARED_ROUTER), &l->shared_router));
+}
+
+static bool bind_moe(const struct binder *b, int32_t i, struct layer *l)
+{
+    const struct hparams *h = b->h;
+    l->is_moe = true;
+    if (h->n_experts < 1 || h->n_ff_exp < 1)
+        return error_set(b->err, ERR_FORMAT,
+                         "%s: layer %d has experts, but the hyperparameters know of none",
+                         b->source->path, i);
+    if (!bind_linear(b, SLOT_ROUTER, i, BIND_STACKED, h->n_experts, h->n_embd, 1, true,
+                     &l->router) ||
+        !bind_vector(b, SLOT_ROUTER_BIAS, i, ".bias", h->n_experts, false, &l->router_bias) ||
+        !bind_experts(b, SLOT_DOWN_EXPS, i, h->n_embd, h->n_ff_exp, &l->down_exps))
+        return false;
+    char name[BIND_NAME_MAX];
+    bool fused = bind_has(b, SLOT_GATE_UP_EXPS, i, BIND_STACKED) ||
+                 (h->is_hf && bind_find(b, SLOT_GATE_UP_EXPS, i, BIND_STACKED, "_blocks", name));
+    l->gate_up_interleaved = fused && h->arch->traits & ARCH_SWIGLU_OAI;
+    bool ok = fused ? bind_experts(b, SLOT_GATE_UP_EXPS, i, 2 * (int64_t)h->n_ff_exp, h->n_embd,
+                                   &l->gate_up_exps)
+                    : bind_experts(b, SLOT_GATE_EXPS, i, h->n_ff_exp, h->n_embd, &l->gate_exps) &&
+                          bind_experts(b, SLOT_UP_EXPS, i, h->n_ff_exp, h->n_embd, &l->up_exps);
+    return ok && bind_shared_expert(b, i, l);
+}
+
+static bool bind_layer(const struct binder *b, int32_t i, struct layer *l)
+{
+    const struct hparams *h = b->h;
+    const struct layer_hparams *lh = &h->layers[i];
+    bool experts = allows(b, SLOT_ROUTER) && bind_has(b, SLOT_ROUTER, i, BIND_STACKED);
+    bool dense = allows(b, SLOT_FFN_UP);
+    if (!experts && !dense) {
+        char name[BIND_NAME_MAX];
+        bind_find(b, SLOT_ROUTER, i, BIND_STACKED, ".weight", name);
+        return error_set(b->err, ERR_NOT_FOUND, "%s: missing tensor '%s'", b->source->path, name);
+    }
+    return bind_norm(b, SLOT_ATTN_NORM, i, h->n_embd, &l->attn_norm) &&
+           bind_norm(b, SLOT_ATTN_POST_NORM, i, h->n_embd, &l->attn_post_norm) &&
+           bind_norm(b, SLOT_FFN_NORM, i, h->n_embd, &l->ffn_norm) &&
+           bind_norm(b, SLOT_FFN_POST_NORM, i, h->n_embd, &l->ffn_post_norm) &&
+           bind_attention(b, i, lh, l) &&
+           (experts ? bind_moe(b, i, l) : bind_ffn(b, i, lh->n_ff, l));
+}
+
+/* ---- the whole -------------------------------------------------------------------------- */
+
+static bool bind_optional(const struct binder *b, enum slot slot, int64_t n_rows, int64_t n_cols,
+                          struct linear *out)
+{
+    *out = (struct linear){0};
+    return !allows(b, slot) ||
+           bind_linear(b, slot, BIND_GLOBAL, BIND_STACKED, n_rows, n_cols, 1, needs(b, slot), out);
+}
+
+/* The vocabulary is as large as the embedding has rows. */
+static bool find_vocab(const struct binder *b, struct weights *w)
+{
+    char name[BIND_NAME_MAX];
+    const struct tensor_view *t =
+        bind_find(b, SLOT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED, ".weight", name);
+    if (!t)
+        return error_set(b->err, ERR_NOT_FOUND, "%s: missing tensor '%s'", b->source->path, name);
+    if (t->dims[1] < 1 || t->dims[1] > 1 << 26)
+        return error_set(b->err, ERR_FORMAT,
+                         "%s: tensor '%s' has %" PRId64 " rows, which no vocabulary has",
+                         b->source->path, name, t->dims[1]);
+    w->n_vocab = (int32_t)t->dims[1];
+    return true;
+}
+
+static bool bind_output(const struct binder *b, struct weights *w)
+{
+    const struct hparams *h = b->h;
+    if (h->arch->traits & ARCH_ENCODER)
+        return true;
+    bool tie =
+        h->arch->traits & ARCH_MUST_TIE ||
+        (h->is_hf && json_is_true(json_object_get(b->source->config, "tie_word_embeddings")));
+    if (!tie && !bind_linear(b, SLOT_OUTPUT, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1,
+                             needs(b, SLOT_OUTPUT) && !h->is_hf, &w->output))
+        return false;
+    if (!is_bound(&w->output)) {
+        w->output.matrix = w->token_embd.matrix;
+        w->output_is_token_embd = true;
+    }
+    return true;
+}
+
+static bool bind_globals(const struct binder *b, struct weights *w)
+{
+    const struct hparams *h = b->h;
+    int64_t n_freqs = h->n_rot / 2;
+    if (!find_vocab(b, w) ||
+        !bind_linear(b, SLOT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1, true,
+                     &w->token_embd) ||
+        !bind_output(b, w) ||
+        !bind_norm(b, SLOT_EMBD_NORM, BIND_GLOBAL, h->n_embd, &w->embd_norm) ||
+        !bind_norm(b, SLOT_OUTPUT_NORM, BIND_GLOBAL, h->n_embd, &w->output_norm) ||
+        !bind_optional(b, SLOT_POSITION_EMBD, h->n_ctx_train, h->n_embd, &w->position_embd) ||
+        !bind_optional(b, SLOT_CLS, h->n_embd, h->n_embd, &w->cls) ||
+        !bind_optional(b, SLOT_CLS_OUT, h->n_labels, h->n_embd, &w->cls_out))
+        return false;
+    if (allows(b, SLOT_TOKEN_TYPES)) {
+        char name[BIND_NAME_MAX];
+        const struct tensor_view *t =
+            bind_find(b, SLOT_TOKEN_TYPES, BIND_GLOBAL, BIND_STACKED, ".weight", name);
+        int64_t n = t && t->dims[1] > 0 && t->dims[1] < 1 << 16 ? t->dims[1] : 1;
+        if (!bind_optional(b, SLOT_TOKEN_TYPES, n, h->n_embd, &w->token_types))
+            return false;
+    }
+    return (!allows(b, SLOT_ROPE_FREQS) || bind_vector(b, SLOT_ROPE_FREQS, BIND_GLOBAL, ".weight",
+                                                       n_freqs, false, &w->rope_freqs)) &&
+           (!allows(b, SLOT_ROPE_LONG) || (bind_vector(b, SLOT_ROPE_LONG, BIND_GLOBAL, ".weight",
+                                                       n_freqs, false, &w->rope_long) &&
+                                           bind_vector(b, SLOT_ROPE_SHORT, BIND_GLOBAL, ".weight",
+                                                       n_freqs, false, &w->rope_short)));
+}
+
+bool weights_bind(const struct tensor_source *source, const struct hparams *h, struct arena *arena,
+                  struct weights *w, struct error *err)
+{
+    struct binder b = {source, h, arena, err, ""};
+    *w = (struct weights){0};
+    if (h->is_hf)
+        binder_find_root(&b);
+    if (!bind_globals(&b, w))
+        return false;
+    if (h->rope.factors)
+        w->rope_freqs = h->rope.factors;
+    if (h->rope.factors_long) {
+        w->rope_long = h->rope.factors_long;
+        w->rope_short = h->rope.factors_short;
+    }
+    w->layers = arena_alloc_array(arena, (size_t)h->n_layers, sizeof *w->layers);
+    if (!w->layers)
+        return error_memory(err);
+    for (int32_t i = 0; i < h->n_layers; i++)
+        if (!bind_layer(&b, i, &w->layers[i]))
+            return false;
+    return true;
+}
+
+/* ---- repacking ---------------------------------------------------------------------------- */
+
+typedef bool (*linear_fn)(struct linear *l, void *arg);
+
+static bool each_expert(struct experts *x, int32_t n, linear_fn fn, void *arg)
+{
+    if (is_bound(&x->stacked))
+        return fn(&x->stacked, arg);
+    for (int32_t e = 0; x->each && e < n; e++)
+        if (!fn(&x->each[e], arg))
+            return false;
+    return true;
+}
+
+/* Every matrix that is multiplied with. */
+static bool each_linear(struct weights *w, const struct hparams *h, linear_fn fn, void *arg)
+{
+    for (int32_t i = 0; w->layers && i < h->n_layers; i++) {
+        struct layer *l = &w->layers[i];
+        struct linear *all[] = {
+            &l->qkv, &l->q,    &l->k,      &l->v,           &l->out,       &l->gate_up,    &l->gate,
+            &l->up,  &l->down, &l->router, &l->gate_shared, &l->up_shared, &l->down_shared};
+        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
+            if (is_bound(all[k]) && !fn(all[k], arg))
+                return false;
+        if (!each_expert(&l->gate_exps, h->n_experts, fn, arg) ||
+            !each_expert(&l->up_exps, h->n_experts, fn, arg) ||
+            !each_expert(&l->gate_up_exps, h->n_experts, fn, arg) ||
+            !each_expert(&l->down_exps, h->n_experts, fn, arg))
+            return false;
+    }
+    return !is_bound(&w->output) || fn(&w->output, arg);
+}
+
+struct prepare_arg {
+    struct worker_pool *pool;
+    struct error *err;
+};
+
+static bool prepare_one(struct linear *l, void *arg)
+{
+    struct prepare_arg *p = arg;
+    return matrix_prepare(&l->matrix, p->pool, p->err);
+}
+
+bool weights_prepare(struct weights *w, const struct hparams *h, struct worker_pool *pool,
+                     struct error *err)
+{
+    return each_linear(w, h, prepare_one, &(struct prepare_arg){pool, err});
+}
+
+static bool release_one(struct linear *l, void *arg)
+{
+    (void)arg;
+    matrix_release(&l->matrix);
+    return true;
+}
+
+void weights_release(struct weights *w, const struct hparams *h)
+{
+    each_linear(w, h, release_one, NULL);
+}
+
+/* ---- --check-tensors ------------------------------------------------------------------------ */
+
+bool weights_check_finite(const struct model_file *file, struct error *err)
+{
+    float values[1024];
+    for (size_t i = 0; i < model_file_n_tensors(file); i++) {
+        const struct tensor_view *t = model_file_tensor_at(file, i);
+        const struct dtype_info *info = dtype_info(t->dtype);
+        if (!info->can_decode)
+            continue;
+        size_t step = (size_t)(1024 / info->block_len) * info->block_len;
+        size_t n = t->n_bytes / info->block_bytes * info->block_len;
+        for (size_t k = 0; k < n; k += step) {
+            size_t m = n - k < step ? n - k : step;
+            dtype_decode(t->dtype, (const char *)t->data + k / info->block_len * info->block_bytes,
+                         values, m);
+            for (size_t j = 0; j < m; j++)
+                if (!isfinite(values[j]))
+                    return error_set(err, ERR_FORMAT,
+                                     "%s: tensor '%s' has an invalid number at element %zu",
+                                     model_file_path(file), t->name, k + j);
+        }
+    }
+    return true;
+}
