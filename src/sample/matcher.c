@@ -1,42 +1,357 @@
-/* matcher.c - positions in a grammar. */
+/* matcher.c - a position in a grammar, asleep before its trigger where it is
+ * lazy. Copies of a matcher share the automaton and what it has learned. */
 #include "sample/grammar.h"
 
-bool matcher_create(const struct vocab *vocab, const struct sampler_settings *settings,
-                    struct matcher **out, struct error *err)
+#include "base/log.h"
+#include "sample/automaton.h"
+#include "sample/trigger.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+
+struct shared {
+    pthread_mutex_t lock; /* the automaton learns while it is asked */
+    size_t users;
+    struct automaton *automaton;
+    struct triggers *triggers; /* NULL: not lazy */
+};
+
+/* A token that came before the trigger, and its bytes in the buffer. */
+struct held_token {
+    int32_t token;
+    size_t begin, end;
+};
+
+struct matcher {
+    const struct vocab *vocab;
+    struct shared *shared;
+    uint32_t state;
+    uint64_t generation;    /* of the tables that state belongs to */
+    struct token_vec saved; /* the same position, whatever the tables */
+    bool waiting;
+    struct str buffer;
+    VEC(struct held_token) held;
+    uint64_t *admitted; /* bitset, for the mask */
+};
+
+/* ---- the automaton, with its tables emptied where need be ---- */
+
+static bool too_much(struct error *err)
 {
-    (void)vocab;
-    *out = NULL;
-    if (settings->grammar.len == 0)
-        return true;
-    return error_set(err, ERR_UNSUPPORTED, "grammars are not yet part of this build");
+    return error_set(err, ERR_LIMIT,
+                     "the grammar is too ambiguous here: it can be read in more ways at once than "
+                     "are kept apart");
 }
-struct matcher *matcher_clone(const struct matcher *m)
+
+static bool restore(struct matcher *m)
 {
-    (void)m;
+    struct automaton *a = m->shared->automaton;
+    if (m->generation == automaton_generation(a))
+        return true;
+    if (m->saved.n && !automaton_load(a, &m->saved, &m->state))
+        return false;
+    m->generation = automaton_generation(a);
+    return true;
+}
+
+typedef bool operation(struct matcher *m, void *arg);
+
+/* Twice: full tables are emptied, and what does not fit then never will. */
+static bool with_automaton(struct matcher *m, operation *run, void *arg, struct error *err)
+{
+    pthread_mutex_lock(&m->shared->lock);
+    bool ok = restore(m) && run(m, arg);
+    if (!ok) {
+        automaton_empty(m->shared->automaton);
+        ok = restore(m) && run(m, arg);
+        if (!ok) {
+            automaton_empty(m->shared->automaton);
+            too_much(err);
+        }
+    }
+    pthread_mutex_unlock(&m->shared->lock);
+    return ok;
+}
+
+struct step {
+    int32_t token;
+    struct slice text;
+    bool move;   /* go there, or only look */
+    bool admits; /* the answer */
+};
+
+static bool take_step(struct matcher *m, void *arg)
+{
+    struct step *step = arg;
+    struct automaton *a = m->shared->automaton;
+    uint32_t next;
+    if (!automaton_token(a, m->state, step->token, step->text, &next))
+        return false;
+    step->admits = next != STATE_DEAD;
+    if (!step->move) {
+        step->admits = automaton_may_pause(a, next);
+    } else if (step->admits) {
+        if (!automaton_save(a, next, &m->saved))
+            return false;
+        m->state = next;
+    }
+    return true;
+}
+
+static bool start(struct matcher *m, void *arg)
+{
+    (void)arg;
+    return automaton_start(m->shared->automaton, &m->state) &&
+           automaton_save(m->shared->automaton, m->state, &m->saved);
+}
+
+static bool fill_mask(struct matcher *m, void *arg)
+{
+    (void)arg;
+    memset(m->admitted, 0, ((size_t)m->vocab->n_tokens + 63) / 64 * sizeof *m->admitted);
+    return automaton_mask(m->shared->automaton, m->state, m->admitted);
+}
+
+static bool look_complete(struct matcher *m, void *arg)
+{
+    *(bool *)arg = automaton_complete(m->shared->automaton, m->state);
+    return true;
+}
+
+static bool look_done(struct matcher *m, void *arg)
+{
+    *(bool *)arg = automaton_only_complete(m->shared->automaton, m->state);
+    return true;
+}
+
+/* ---- life ---- */
+
+static void release(struct shared *s)
+{
+    pthread_mutex_lock(&s->lock);
+    bool last = --s->users == 0;
+    pthread_mutex_unlock(&s->lock);
+    if (!last)
+        return;
+    pthread_mutex_destroy(&s->lock);
+    automaton_free(s->automaton);
+    triggers_free(s->triggers);
+    free(s);
+}
+
+static struct matcher *matcher_new(const struct vocab *vocab, struct shared *shared)
+{
+    struct matcher *m = calloc(1, sizeof *m);
+    if (!m)
+        return NULL;
+    m->vocab = vocab;
+    pthread_mutex_lock(&shared->lock);
+    shared->users++;
+    pthread_mutex_unlock(&shared->lock);
+    m->shared = shared;
+    m->generation = automaton_generation(shared->automaton);
+    m->admitted = calloc(((size_t)vocab->n_tokens + 63) / 64, sizeof *m->admitted);
+    if (!m->admitted) {
+        matcher_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+static struct shared *shared_new(const struct vocab *vocab, const struct sampler_settings *set,
+                                 struct error *err)
+{
+    struct grammar *g = grammar_parse(vocab, set->grammar, err);
+    if (!g) {
+        /* What the reference answers; the reason goes where its goes, to the
+         * log, except where the reference would not have answered at all. */
+        if (err && err->code == ERR_LIMIT) {
+            error_prefix(err, "failed to parse grammar");
+        } else if (err && err->code == ERR_FORMAT) {
+            log_warn("the grammar of a request does not parse: %s", err->message);
+            error_set(err, ERR_FORMAT, "failed to parse grammar");
+        }
+        return NULL;
+    }
+    struct shared *s = calloc(1, sizeof *s);
+    if (!s) {
+        grammar_free(g);
+        error_memory(err);
+        return NULL;
+    }
+    pthread_mutex_init(&s->lock, NULL);
+    s->users = 1;
+    s->automaton = automaton_create(vocab, g);
+    if (!s->automaton)
+        error_memory(err);
+    else if (!set->grammar_lazy ||
+             (s->triggers = triggers_create(set->grammar_triggers, set->n_grammar_triggers, err)))
+        return s;
+    release(s);
     return NULL;
 }
+
+bool matcher_create(const struct vocab *vocab, const struct sampler_settings *set,
+                    struct matcher **out, struct error *err)
+{
+    struct error ignored;
+    *out = NULL;
+    if (set->grammar.len == 0)
+        return true;
+    if (!err)
+        err = &ignored;
+    struct shared *shared = shared_new(vocab, set, err);
+    if (!shared)
+        return false;
+    struct matcher *m = matcher_new(vocab, shared);
+    release(shared);
+    if (!m)
+        return error_memory(err);
+    m->waiting = set->grammar_lazy;
+    bool ok = with_automaton(m, start, NULL, err);
+    for (size_t i = 0; ok && !set->grammar_lazy && set->grammar_prefilled && i < set->prefill.n;
+         i++)
+        ok = matcher_accept(m, set->prefill.tokens[i], err);
+    if (!ok) {
+        matcher_free(m);
+        return false;
+    }
+    *out = m;
+    return true;
+}
+
+struct matcher *matcher_clone(const struct matcher *from)
+{
+    struct matcher *m = matcher_new(from->vocab, from->shared);
+    if (!m)
+        return NULL;
+    m->state = from->state;
+    m->generation = from->generation;
+    m->waiting = from->waiting;
+    bool ok = VEC_RESERVE(&m->saved, from->saved.n) && VEC_RESERVE(&m->held, from->held.n) &&
+              str_append_slice(&m->buffer, str_slice(&from->buffer));
+    if (!ok) {
+        matcher_free(m);
+        return NULL;
+    }
+    for (size_t i = 0; i < from->saved.n; i++)
+        m->saved.data[m->saved.n++] = from->saved.data[i];
+    for (size_t i = 0; i < from->held.n; i++)
+        m->held.data[m->held.n++] = from->held.data[i];
+    return m;
+}
+
 void matcher_free(struct matcher *m)
 {
-    (void)m;
+    if (!m)
+        return;
+    release(m->shared);
+    VEC_FREE(&m->saved);
+    VEC_FREE(&m->held);
+    str_free(&m->buffer);
+    free(m->admitted);
+    free(m);
 }
+
+/* ---- use ---- */
+
+bool matcher_waiting(const struct matcher *m)
+{
+    return m->waiting;
+}
+
 bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err)
 {
-    (void)m, (void)token, (void)err;
     *admits = true;
+    if (m->waiting)
+        return true;
+    if (vocab_is_eog(m->vocab, token))
+        return with_automaton(m, look_complete, admits, err);
+    struct step step = {token, vocab_piece(m->vocab, token), false, false};
+    *admits = false;
+    if (step.text.len == 0 || memchr(step.text.data, 0, step.text.len))
+        return true;
+    if (!with_automaton(m, take_step, &step, err))
+        return false;
+    *admits = step.admits;
     return true;
 }
+
 bool matcher_mask(struct matcher *m, struct candidates *c, struct error *err)
 {
-    (void)m, (void)c, (void)err;
+    bool complete;
+    if (m->waiting)
+        return true;
+    if (!with_automaton(m, fill_mask, NULL, err) ||
+        !with_automaton(m, look_complete, &complete, err))
+        return false;
+    for (size_t i = 0; i < c->n; i++) {
+        int32_t token = c->data[i].token;
+        bool admits =
+            vocab_is_eog(m->vocab, token) ? complete : m->admitted[token / 64] >> token % 64 & 1;
+        if (!admits)
+            c->data[i].logit = -INFINITY;
+    }
     return true;
 }
+
+static bool move(struct matcher *m, int32_t token, struct slice text, struct error *err)
+{
+    struct step step = {token, text, true, false};
+    if (!with_automaton(m, take_step, &step, err))
+        return false;
+    if (step.admits)
+        return true;
+    return error_set(err, ERR_STATE,
+                     "Unexpected empty grammar stack after accepting piece: %.*s (%d)",
+                     (int)(text.len < 200 ? text.len : 200), text.data, (int)token);
+}
+
+/* The trigger begins somewhere in what was held: the grammar takes it from
+ * there, the first token perhaps only in part. */
+static bool wake(struct matcher *m, size_t begin, struct error *err)
+{
+    bool ok = true;
+    m->waiting = false;
+    for (size_t i = 0; ok && i < m->held.n; i++) {
+        struct held_token held = m->held.data[i];
+        if (held.end <= begin)
+            continue;
+        size_t from = held.begin < begin ? begin : held.begin;
+        ok = move(m, held.token, (struct slice){m->buffer.data + from, held.end - from}, err);
+    }
+    str_clear(&m->buffer);
+    m->held.n = 0;
+    return ok;
+}
+
 bool matcher_accept(struct matcher *m, int32_t token, struct error *err)
 {
-    (void)m, (void)token, (void)err;
-    return true;
+    struct slice text = vocab_piece(m->vocab, token);
+    if (m->waiting) {
+        if (triggers_on_token(m->shared->triggers, token)) {
+            m->waiting = false;
+            str_clear(&m->buffer);
+            m->held.n = 0;
+            return move(m, token, text, err);
+        }
+        struct held_token held = {token, m->buffer.len, m->buffer.len + text.len};
+        size_t begin;
+        if (!VEC_PUSH(&m->held, held) || !str_append_slice(&m->buffer, text))
+            return error_memory(err);
+        if (!triggers_on_text(m->shared->triggers, str_slice(&m->buffer), &begin))
+            return true;
+        return wake(m, begin, err);
+    }
+    if (vocab_is_eog(m->vocab, token))
+        return true; /* the text ends, complete or not */
+    return move(m, token, text, err);
 }
+
 bool matcher_done(const struct matcher *m)
 {
-    (void)m;
-    return false;
+    bool done = false;
+    /* Looking may renew the number of the state, not the position. */
+    struct matcher *self = (struct matcher *)(uintptr_t)m;
+    return !m->waiting && with_automaton(self, look_done, &done, NULL) && done;
 }

@@ -71,6 +71,7 @@ static bool build_trie(struct vocab *v, const struct order *order, size_t n)
         v->nodes[path[depth]].next = at;
     v->nodes[0].next = at;
     v->n_nodes = at;
+    v->n_in_trie = (uint32_t)n;
     free(path);
     return true;
 }

@@ -34,6 +34,7 @@ struct vocab {
     struct trie_node *nodes;
     uint32_t n_nodes;
     int32_t *trie_tokens; /* all tokens with a piece, in the order of the nodes */
+    uint32_t n_in_trie;
 };
 
 static inline bool vocab_is_eog(const struct vocab *v, int32_t token)
