@@ -98,6 +98,8 @@ const struct kernel_table *kernel_table(void);
 /* How w is multiplied: false when through floats. */
 bool panel_format_of(const struct matrix *w, struct panel_format *format);
 
+extern const struct kernel_table kernels_avx512;
+
 /* The plain-C kernels. */
 extern const struct kernel_table kernels_generic;
 void quantize_generic(const float *x, size_t n, const struct act_row *out);

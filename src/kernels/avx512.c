@@ -1,0 +1,18 @@
+/* avx512.c - the table of kernels for AVX-512 with VNNI. */
+#if defined(__x86_64__)
+#include "kernels/avx512.h"
+
+const struct kernel_table kernels_avx512 = {
+    .name = "avx512",
+    .quantize = quantize_avx512,
+    .unpack = unpack_avx512,
+    .panel_dot = panel_dot_avx512,
+    .float_dots = float_dots_avx512,
+    .lanes_sum = lanes_sum_avx512,
+    .decode = decode_avx512,
+    .scores = scores_avx512,
+    .values = values_avx512,
+    .exp_sum = exp_sum_avx512,
+    .activate = activate_avx512,
+};
+#endif

@@ -1,0 +1,24 @@
+/* avx512.h - the kernels of the AVX-512 table. */
+#ifndef MLXCEL_KERNELS_AVX512_H
+#define MLXCEL_KERNELS_AVX512_H
+
+#include "kernels/table.h"
+
+void panel_dot_avx512(const struct panel *p, const struct act_tile *tile, size_t n, size_t n_tokens,
+                      float *const *acc);
+void unpack_avx512(const struct panel_source *s, size_t begin, size_t n, struct panel *out);
+void quantize_avx512(const float *x, size_t n, const struct act_row *out);
+
+void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                       size_t n_x, size_t n, float *acc);
+float lanes_sum_avx512(const float *acc);
+
+void decode_avx512(enum dtype dtype, const void *blocks, float *out, size_t n);
+void scores_avx512(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                   float *scores, size_t stride);
+void values_avx512(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                   size_t dim, float *const *out);
+float exp_sum_avx512(const float *x, float max, size_t n, float *y);
+void activate_avx512(enum activation act, const float *x, size_t n, float *y);
+
+#endif

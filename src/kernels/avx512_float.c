@@ -1,0 +1,436 @@
+/* avx512_float.c - plain formats, activations and attention with AVX-512. */
+#if defined(__x86_64__)
+#include "kernels/avx512.h"
+#include "kernels/blocks.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+/* ---- rows of weights times rows of activations ---- */
+
+INLINE __m512 load_weights(enum dtype dtype, const void *w, size_t k)
+{
+    switch (dtype) {
+    case DTYPE_F16:
+        return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)((const uint16_t *)w + k)));
+    case DTYPE_BF16:
+        return _mm512_castsi512_ps(_mm512_slli_epi32(
+            _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)((const uint16_t *)w + k))),
+            16));
+    default:
+        return _mm512_loadu_ps((const float *)w + k);
+    }
+}
+
+/* The last columns, fewer than a vector; zeros beyond. */
+INLINE __m512 load_weights_tail(enum dtype dtype, const void *w, size_t k, __mmask16 mask)
+{
+    if (dtype == DTYPE_F32)
+        return _mm512_maskz_loadu_ps(mask, (const float *)w + k);
+    __m256i half = _mm256_maskz_loadu_epi16(mask, (const uint16_t *)w + k);
+    if (dtype == DTYPE_F16)
+        return _mm512_cvtph_ps(half);
+    return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
+}
+
+/* A register holds the 16 partial sums of one output; n_w and n_x are
+ * constants, so that all n_w * n_x of them stay in registers. `stride` is the
+ * number of activations in the caller's tile. */
+INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                 size_t n_x, size_t n, float *acc, size_t stride)
+{
+    __m512 sum[DOT_WEIGHTS][DOT_TOKENS];
+    for (size_t i = 0; i < n_w; i++) {
+        for (size_t t = 0; t < n_x; t++)
+            sum[i][t] = _mm512_loadu_ps(acc + (i * stride + t) * DOT_LANES);
+    }
+    size_t k = 0;
+    for (; k + 16 <= n; k += 16) {
+        __m512 a[DOT_TOKENS];
+        for (size_t t = 0; t < n_x; t++)
+            a[t] = _mm512_loadu_ps(x[t] + k);
+        for (size_t i = 0; i < n_w; i++) {
+            __m512 b = load_weights(dtype, w[i], k);
+            for (size_t t = 0; t < n_x; t++)
+                sum[i][t] = _mm512_fmadd_ps(b, a[t], sum[i][t]);
+        }
+    }
+    if (k < n) {
+        __mmask16 mask = (__mmask16)((1u << (n - k)) - 1);
+        for (size_t i = 0; i < n_w; i++) {
+            __m512 b = load_weights_tail(dtype, w[i], k, mask);
+            for (size_t t = 0; t < n_x; t++)
+                sum[i][t] = _mm512_fmadd_ps(b, _mm512_maskz_loadu_ps(mask, x[t] + k), sum[i][t]);
+        }
+    }
+    for (size_t i = 0; i < n_w; i++) {
+        for (size_t t = 0; t < n_x; t++)
+            _mm512_storeu_ps(acc + (i * stride + t) * DOT_LANES, sum[i][t]);
+    }
+}
+
+INLINE void dots_rows(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                      size_t n_x, size_t n, float *acc, size_t stride)
+{
+    size_t t = 0;
+    for (; t + 6 <= n_x; t += 6)
+        dots(dtype, w, n_w, x + t, 6, n, acc + t * DOT_LANES, stride);
+    for (; t + 2 <= n_x; t += 2)
+        dots(dtype, w, n_w, x + t, 2, n, acc + t * DOT_LANES, stride);
+    for (; t < n_x; t++)
+        dots(dtype, w, n_w, x + t, 1, n, acc + t * DOT_LANES, stride);
+}
+
+INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                       size_t n_x, size_t n, float *acc)
+{
+    if (n_w == 4) {
+        dots_rows(dtype, w, 4, x, n_x, n, acc, n_x);
+        return;
+    }
+    for (size_t i = 0; i < n_w; i++)
+        dots_rows(dtype, w + i, 1, x, n_x, n, acc + i * n_x * DOT_LANES, n_x);
+}
+
+void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                       size_t n_x, size_t n, float *acc)
+{
+    switch (dtype) {
+    case DTYPE_F16:
+        dots_dtype(DTYPE_F16, w, n_w, x, n_x, n, acc);
+        break;
+    case DTYPE_BF16:
+        dots_dtype(DTYPE_BF16, w, n_w, x, n_x, n, acc);
+        break;
+    default:
+        dots_dtype(DTYPE_F32, w, n_w, x, n_x, n, acc);
+        break;
+    }
+}
+
+float lanes_sum_avx512(const float *acc)
+{
+    return _mm512_reduce_add_ps(_mm512_loadu_ps(acc));
+}
+
+/* ---- decoding (the cache's formats) ---- */
+
+INLINE __m512 bytes_to_floats(__m128i bytes)
+{
+    return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes));
+}
+
+static void decode_halves(enum dtype dtype, const uint8_t *in, float *out, size_t n)
+{
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        _mm512_storeu_ps(out + i, load_weights(dtype, in, i));
+    if (i < n) {
+        __mmask16 mask = (__mmask16)((1u << (n - i)) - 1);
+        _mm512_mask_storeu_ps(out + i, mask, load_weights_tail(dtype, in, i, mask));
+    }
+}
+
+/* Values 0..15 from the low nibbles, 16..31 from the high ones. */
+INLINE void nibble_halves(const uint8_t *qs, __m128i half[2])
+{
+    __m128i v = _mm_loadu_si128((const __m128i *)qs), mask = _mm_set1_epi8(15);
+    half[0] = _mm_and_si128(v, mask);
+    half[1] = _mm_and_si128(_mm_srli_epi16(v, 4), mask);
+}
+
+/* Bits 0..15 of a word as bytes 0 or 16. */
+INLINE __m128i fifth_bits(unsigned bits)
+{
+    return _mm_maskz_mov_epi8((__mmask16)bits, _mm_set1_epi8(16));
+}
+
+INLINE void decode_block(enum dtype dtype, const uint8_t *b, float *out)
+{
+    __m128i half[2];
+    __m512 scale = _mm512_set1_ps(load_f16(b)), min = _mm512_setzero_ps();
+    switch (dtype) {
+    case DTYPE_Q8_0:
+        half[0] = _mm_loadu_si128((const __m128i *)(b + 2));
+        half[1] = _mm_loadu_si128((const __m128i *)(b + 18));
+        break;
+    case DTYPE_Q4_0:
+        nibble_halves(b + 2, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_sub_epi8(half[i], _mm_set1_epi8(8));
+        break;
+    case DTYPE_Q4_1:
+        nibble_halves(b + 4, half);
+        min = _mm512_set1_ps(load_f16(b + 2));
+        break;
+    case DTYPE_Q5_0:
+        nibble_halves(b + 6, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_sub_epi8(_mm_or_si128(half[i], fifth_bits(load_u16(b + 2 + 2 * i))),
+                                   _mm_set1_epi8(16));
+        break;
+    case DTYPE_Q5_1:
+        nibble_halves(b + 8, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_or_si128(half[i], fifth_bits(load_u16(b + 4 + 2 * i)));
+        min = _mm512_set1_ps(load_f16(b + 2));
+        break;
+    default: /* IQ4_NL */
+        nibble_halves(b + 2, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)iq4_values), half[i]);
+        break;
+    }
+    for (int i = 0; i < 2; i++)
+        _mm512_storeu_ps(out + 16 * i,
+                         _mm512_add_ps(_mm512_mul_ps(scale, bytes_to_floats(half[i])), min));
+}
+
+#define DECODE_BLOCKS(dtype)                                                                       \
+    for (size_t i = 0; i < n / 32; i++)                                                            \
+        decode_block(dtype, in + i * dtype_info(dtype)->block_bytes, out + 32 * i);                \
+    break
+
+void decode_avx512(enum dtype dtype, const void *blocks, float *out, size_t n)
+{
+    const uint8_t *in = blocks;
+    switch (dtype) {
+    case DTYPE_F32:
+        memcpy(out, blocks, n * sizeof *out);
+        break;
+    case DTYPE_F16:
+        decode_halves(DTYPE_F16, in, out, n);
+        break;
+    case DTYPE_BF16:
+        decode_halves(DTYPE_BF16, in, out, n);
+        break;
+    case DTYPE_Q8_0:
+        DECODE_BLOCKS(DTYPE_Q8_0);
+    case DTYPE_Q4_0:
+        DECODE_BLOCKS(DTYPE_Q4_0);
+    case DTYPE_Q4_1:
+        DECODE_BLOCKS(DTYPE_Q4_1);
+    case DTYPE_Q5_0:
+        DECODE_BLOCKS(DTYPE_Q5_0);
+    case DTYPE_Q5_1:
+        DECODE_BLOCKS(DTYPE_Q5_1);
+    case DTYPE_IQ4_NL:
+        DECODE_BLOCKS(DTYPE_IQ4_NL);
+    default:
+        dtype_decode(dtype, blocks, out, n);
+        break;
+    }
+}
+
+/* ---- attention ---- */
+
+enum { CELLS = 64, DIMS = 64 };
+
+/* kt[d][c] = k[c][d] for 16 cells and 16 dimensions; zeros past n_k and dim. */
+static void transpose16(const float *k, size_t n_k, size_t dim, size_t n_d, float *kt)
+{
+    __m512 r[16], s[16];
+    __mmask16 mask = (__mmask16)(n_d >= 16 ? 0xFFFF : (1u << n_d) - 1);
+    for (size_t i = 0; i < 16; i++)
+        r[i] = i < n_k ? _mm512_maskz_loadu_ps(mask, k + i * dim) : _mm512_setzero_ps();
+    for (size_t i = 0; i < 16; i += 2) {
+        s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
+        s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
+    }
+    for (size_t i = 0; i < 16; i += 4) {
+        r[i] = _mm512_castpd_ps(
+            _mm512_unpacklo_pd(_mm512_castps_pd(s[i]), _mm512_castps_pd(s[i + 2])));
+        r[i + 1] = _mm512_castpd_ps(
+            _mm512_unpackhi_pd(_mm512_castps_pd(s[i]), _mm512_castps_pd(s[i + 2])));
+        r[i + 2] = _mm512_castpd_ps(
+            _mm512_unpacklo_pd(_mm512_castps_pd(s[i + 1]), _mm512_castps_pd(s[i + 3])));
+        r[i + 3] = _mm512_castpd_ps(
+            _mm512_unpackhi_pd(_mm512_castps_pd(s[i + 1]), _mm512_castps_pd(s[i + 3])));
+    }
+    /* r[4g + j] holds, in its quarter q, dimension 4q + j of cells 4g..4g+3. */
+    for (size_t j = 0; j < 4; j++) {
+        __m512 a = _mm512_shuffle_f32x4(r[j], r[4 + j], 0x88);
+        __m512 b = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0x88);
+        __m512 c = _mm512_shuffle_f32x4(r[j], r[4 + j], 0xDD);
+        __m512 d = _mm512_shuffle_f32x4(r[8 + j], r[12 + j], 0xDD);
+        _mm512_store_ps(kt + (0 + j) * CELLS, _mm512_shuffle_f32x4(a, b, 0x88));
+        _mm512_store_ps(kt + (4 + j) * CELLS, _mm512_shuffle_f32x4(c, d, 0x88));
+        _mm512_store_ps(kt + (8 + j) * CELLS, _mm512_shuffle_f32x4(a, b, 0xDD));
+        _mm512_store_ps(kt + (12 + j) * CELLS, _mm512_shuffle_f32x4(c, d, 0xDD));
+    }
+}
+
+/* Scores of n_q (a constant) query rows with up to 64 cells: each broadcast
+ * query element meets 64 cells, no sum across a register is ever needed. */
+INLINE void score_rows(const float *const *q, size_t n_q, size_t first_dim, size_t n_d,
+                       const float *kt, float *scores, size_t stride)
+{
+    __m512 sum[6][4];
+    for (size_t i = 0; i < n_q; i++) {
+        for (size_t v = 0; v < 4; v++)
+            sum[i][v] =
+                first_dim ? _mm512_loadu_ps(scores + i * stride + 16 * v) : _mm512_setzero_ps();
+    }
+    for (size_t d = 0; d < n_d; d++) {
+        __m512 k[4];
+        for (size_t v = 0; v < 4; v++)
+            k[v] = _mm512_load_ps(kt + d * CELLS + 16 * v);
+        for (size_t i = 0; i < n_q; i++) {
+            __m512 a = _mm512_set1_ps(q[i][first_dim + d]);
+            for (size_t v = 0; v < 4; v++)
+                sum[i][v] = _mm512_fmadd_ps(a, k[v], sum[i][v]);
+        }
+    }
+    for (size_t i = 0; i < n_q; i++) {
+        for (size_t v = 0; v < 4; v++)
+            _mm512_storeu_ps(scores + i * stride + 16 * v, sum[i][v]);
+    }
+}
+
+void scores_avx512(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                   float *scores, size_t stride)
+{
+    _Alignas(64) float kt[DIMS * CELLS];
+    for (size_t first = 0; first < dim; first += DIMS) {
+        size_t n_d = dim - first < DIMS ? dim - first : DIMS;
+        for (size_t c = 0; c < CELLS; c += 16) {
+            size_t left = n_k > c ? n_k - c : 0;
+            for (size_t d = 0; d < n_d; d += 16)
+                transpose16(k + c * dim + first + d, left, dim, n_d - d, kt + d * CELLS + c);
+        }
+        size_t i = 0;
+        for (; i + 6 <= n_q; i += 6)
+            score_rows(q + i, 6, first, n_d, kt, scores + i * stride, stride);
+        for (; i + 2 <= n_q; i += 2)
+            score_rows(q + i, 2, first, n_d, kt, scores + i * stride, stride);
+        for (; i < n_q; i++)
+            score_rows(q + i, 1, first, n_d, kt, scores + i * stride, stride);
+    }
+}
+
+/* n_q rows and n_v vectors of dimensions, both constants; mask for the last. */
+INLINE void value_rows(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                       size_t dim, size_t first_dim, size_t n_v, __mmask16 mask, float *const *out)
+{
+    __m512 sum[6][4];
+    for (size_t i = 0; i < n_q; i++) {
+        for (size_t j = 0; j < n_v; j++)
+            sum[i][j] = _mm512_maskz_loadu_ps(mask, out[i] + first_dim + 16 * j);
+    }
+    for (size_t c = 0; c < n_k; c++) {
+        __m512 row[4];
+        for (size_t j = 0; j < n_v; j++)
+            row[j] = _mm512_maskz_loadu_ps(mask, v + c * dim + first_dim + 16 * j);
+        for (size_t i = 0; i < n_q; i++) {
+            __m512 a = _mm512_set1_ps(weights[i * stride + c]);
+            for (size_t j = 0; j < n_v; j++)
+                sum[i][j] = _mm512_fmadd_ps(a, row[j], sum[i][j]);
+        }
+    }
+    for (size_t i = 0; i < n_q; i++) {
+        for (size_t j = 0; j < n_v; j++)
+            _mm512_mask_storeu_ps(out[i] + first_dim + 16 * j, mask, sum[i][j]);
+    }
+}
+
+INLINE void value_dims(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                       size_t dim, float *const *out)
+{
+    size_t d = 0;
+    for (; d + 64 <= dim; d += 64)
+        value_rows(weights, stride, n_q, v, n_k, dim, d, 4, 0xFFFF, out);
+    for (; d < dim; d += 16) {
+        __mmask16 mask = (__mmask16)(dim - d >= 16 ? 0xFFFF : (1u << (dim - d)) - 1);
+        value_rows(weights, stride, n_q, v, n_k, dim, d, 1, mask, out);
+    }
+}
+
+void values_avx512(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                   size_t dim, float *const *out)
+{
+    size_t i = 0;
+    for (; i + 6 <= n_q; i += 6)
+        value_dims(weights + i * stride, stride, 6, v, n_k, dim, out + i);
+    for (; i + 2 <= n_q; i += 2)
+        value_dims(weights + i * stride, stride, 2, v, n_k, dim, out + i);
+    for (; i < n_q; i++)
+        value_dims(weights + i * stride, stride, 1, v, n_k, dim, out + i);
+}
+
+/* ---- exponentials ---- */
+
+/* exp(x) = 2^n exp(r), |r| <= ln(2)/2, by a polynomial of degree 6 (the Taylor
+ * terms; the error is below 2 units in the last place). Below -150 it is 0. */
+INLINE __m512 exp16(__m512 x)
+{
+    x = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-150)), _mm512_set1_ps(89));
+    __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504089f)),
+                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
+    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
+    __m512 p = _mm512_set1_ps(1.0f / 720);
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
+    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
+    return _mm512_scalef_ps(p, n);
+}
+
+float exp_sum_avx512(const float *x, float max, size_t n, float *y)
+{
+    __m512 sum = _mm512_setzero_ps(), shift = _mm512_set1_ps(max);
+    for (size_t i = 0; i < n; i += 16) {
+        __mmask16 mask = (__mmask16)(n - i >= 16 ? 0xFFFF : (1u << (n - i)) - 1);
+        __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), shift));
+        _mm512_mask_storeu_ps(y + i, mask, e);
+        sum = _mm512_mask_add_ps(sum, mask, sum, e);
+    }
+    return _mm512_reduce_add_ps(sum);
+}
+
+/* x / (1 + exp(-alpha x)) */
+INLINE __m512 gated_sigmoid(__m512 x, float alpha)
+{
+    __m512 one = _mm512_set1_ps(1);
+    __m512 e = exp16(_mm512_mul_ps(x, _mm512_set1_ps(-alpha)));
+    return _mm512_div_ps(x, _mm512_add_ps(one, e));
+}
+
+/* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)) */
+INLINE __m512 gelu16(__m512 x)
+{
+    __m512 one = _mm512_set1_ps(1);
+    __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.044715f), one);
+    __m512 u = _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(0.7978845608f)), cubic);
+    __m512 e = exp16(_mm512_mul_ps(u, _mm512_set1_ps(-2)));
+    return _mm512_div_ps(x, _mm512_add_ps(one, e));
+}
+
+#define EACH16(expression)                                                                         \
+    for (size_t i = 0; i < n; i += 16) {                                                           \
+        __mmask16 mask = (__mmask16)(n - i >= 16 ? 0xFFFF : (1u << (n - i)) - 1);                  \
+        __m512 v = _mm512_maskz_loadu_ps(mask, x + i);                                             \
+        _mm512_mask_storeu_ps(y + i, mask, (expression));                                          \
+    }                                                                                              \
+    break
+
+void activate_avx512(enum activation act, const float *x, size_t n, float *y)
+{
+    switch (act) {
+    case ACT_SILU:
+        EACH16(gated_sigmoid(v, 1));
+    case ACT_GELU:
+        EACH16(gelu16(v));
+    case ACT_GELU_QUICK:
+        EACH16(gated_sigmoid(v, 1.702f));
+    default:
+        activate_generic(act, x, n, y);
+        break;
+    }
+}
+#endif

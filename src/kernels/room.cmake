@@ -1,0 +1,11 @@
+# Each instruction set has its own files and flags; which one runs is decided
+# at run time (table.c), so one binary serves every processor.
+# Optimized in debug builds too: intrinsics only become instructions then.
+# Compilers disagree on which shift counts of intrinsics are signed.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
+  set(avx512_flags -O3 -Wno-sign-conversion
+      -mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma -mf16c)
+  set_source_files_properties(
+    src/kernels/avx512_panel.c src/kernels/avx512_float.c
+    PROPERTIES COMPILE_OPTIONS "${avx512_flags}")
+endif()
