@@ -42,6 +42,9 @@ struct engine_settings {
     int64_t cache_ram_mib;        /* idle prompts kept in memory; -1: no limit, 0: none */
     bool cache_idle_slots;        /* idle slots' prompts go to that cache too */
     int32_t sleep_idle_seconds;   /* -1: never unload */
+    bool fit;                     /* context.n_ctx 0: no more than memory has room for, */
+    int32_t fit_n_ctx;            /* but at least this, */
+    int32_t fit_margin_mib;       /* with this left free */
 };
 
 enum engine_state {

@@ -1,4 +1,5 @@
 /* load.c - opening the model, and its weights and context, which sleep frees. */
+#include "engine/fit.h"
 #include "engine/internal.h"
 
 #include "base/log.h"
@@ -56,6 +57,30 @@ static bool nobody_waits(void *arg)
     return atomic_load(&engine->abort_step) || engine_step_is_cancelled(engine);
 }
 
+/* The model's own context where it was not asked for: smaller when its cache
+ * has no room beside the weights. */
+static bool fit_context(struct engine *engine, struct context_settings *context, struct error *err)
+{
+    const struct engine_settings *settings = &engine->settings;
+    if (!settings->fit || settings->context.n_ctx != 0)
+        return true;
+    /* Mapped weights count as available memory, yet are needed all the time. */
+    int64_t room = memory_available() - ((int64_t)settings->fit_margin_mib << 20);
+    if (settings->file.loading == FILE_MMAP)
+        room -= (int64_t)engine->info.n_bytes;
+    int32_t n_ctx = context_n_ctx(engine->context);
+    int32_t fitting =
+        fit_n_ctx(n_ctx, context_kv_bytes(engine->context), room, settings->fit_n_ctx);
+    if (fitting == n_ctx)
+        return true;
+    log_warn("the cache of %d tokens does not fit into free memory: using %d (-c 0 insists)",
+             (int)n_ctx, (int)fitting);
+    context_free(engine->context);
+    engine->context = NULL;
+    context->n_ctx = fitting;
+    return context_create(engine->model, context, &engine->context, err);
+}
+
 static bool make_context(struct engine *engine, struct error *err)
 {
     struct context_settings context = engine->settings.context;
@@ -64,7 +89,8 @@ static bool make_context(struct engine *engine, struct error *err)
     context.pool_batch = engine->pool_batch;
     if (context.n_batch > 0 && context.n_batch < context.n_seq_max)
         context.n_batch = context.n_seq_max;
-    if (!context_create(engine->model, &context, &engine->context, err))
+    if (!context_create(engine->model, &context, &engine->context, err) ||
+        !fit_context(engine, &context, err))
         return false;
     context_set_abort(engine->context, nobody_waits, engine);
     int32_t n_ctx = context_n_ctx_seq(engine->context);
