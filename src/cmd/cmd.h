@@ -6,5 +6,6 @@
 #define MLXCEL_CMD_CMD_H
 
 int cmd_conform(int argc, char **argv);
+int cmd_manifest(int argc, char **argv);
 
 #endif

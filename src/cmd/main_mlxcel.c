@@ -9,6 +9,7 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"conform", "replay recorded requests against a server and compare the answers", cmd_conform},
+    {"manifest", "what is claimed about compatibility, and whether it is true", cmd_manifest},
 };
 
 static void print_usage(FILE *stream)

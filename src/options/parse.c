@@ -288,10 +288,24 @@ static void forget_empty_texts(struct option_parser *p)
     }
 }
 
+/* The reference's rule: values of the cache can be quantized only where
+ * attention reads them in blocks. */
+static bool check_cache_types(const struct options *o, struct error *err)
+{
+    const char *v = o->context.cache_type_v;
+    bool quantized = strcmp(v, "f32") && strcmp(v, "f16") && strcmp(v, "bf16");
+    if (o->context.flash_attn != OPTION_OFF || !quantized)
+        return true;
+    return error_set(err, ERR_INVALID, "--cache-type-v %s needs --flash-attn on or auto; it is off",
+                     v);
+}
+
 static bool finish(struct option_parser *p, struct error *err)
 {
     struct options *o = p->options;
     forget_empty_texts(p);
+    if (o->action == ACTION_SERVE && !check_cache_types(o, err))
+        return false;
     if (o->generation.escape && (!resolve_list(o, &o->generation.reverse_prompts) ||
                                  !resolve_list(o, &o->sampling.dry_sequence_breakers)))
         return error_memory(err);

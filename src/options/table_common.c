@@ -71,8 +71,10 @@ static const struct option rows[] = {
      .type = OPT_FLAG, AT(context.swa_full),
      .help = "Sliding-window layers keep their whole cache: more memory, and prompts can be cut anywhere."},
     {.names = "-fa --flash-attn", .env = "LLAMA_ARG_FLASH_ATTN", .value = "[on|off|auto]",
-     .fallback = "auto", .type = OPT_TRISTATE, AT(context.flash_attn),
-     .help = "Blocked attention that never writes the score matrix out."},
+     .fallback = "auto", .type = OPT_TRISTATE, AT(context.flash_attn), .state = STATE_BY_DESIGN,
+     .note = "attention is always blocked; off only forbids a quantized --cache-type-v, as in the reference",
+     .help = "Blocked attention, which never writes the scores out. It always is; off forbids a quantized "
+             "--cache-type-v."},
     {.names = "--perf", .names_off = "--no-perf", .env = "LLAMA_ARG_PERF", .fallback = "false",
      .type = OPT_REFUSED, .state = STATE_NOT_APPLICABLE, .inert = "*",
      .note = "there are no internal counters to switch; the timings in answers are always measured",

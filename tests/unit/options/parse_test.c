@@ -432,6 +432,14 @@ static void built_in_presets_expand_and_later_options_overrule_them(void **state
     refused(PARSE("--fim-qwen-7b-spec"), "speculative decoding");
 }
 
+static void a_quantized_value_cache_needs_blocked_attention(void **state)
+{
+    (void)state;
+    refused(PARSE("-fa", "off", "-ctv", "q8_0"), "--cache-type-v q8_0 needs --flash-attn");
+    accepted(PARSE("-fa", "off", "-ctk", "q8_0", "-ctv", "bf16"));
+    accepted(PARSE("-ctv", "q4_0"));
+}
+
 static void a_port_past_the_range_keeps_its_low_bits(void **state)
 {
     (void)state;
@@ -533,6 +541,7 @@ int main(void)
         cmocka_unit_test(batch_threads_follow_the_others_where_nothing_is_said),
         cmocka_unit_test(reasoning_options_become_template_variables),
         cmocka_unit_test(built_in_presets_expand_and_later_options_overrule_them),
+        cmocka_unit_test(a_quantized_value_cache_needs_blocked_attention),
         cmocka_unit_test(a_port_past_the_range_keeps_its_low_bits),
         cmocka_unit_test(asking_for_the_whole_context_leaves_nothing_to_fit),
         cmocka_unit_test(a_config_file_stands_below_the_environment),
