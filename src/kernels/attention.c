@@ -5,7 +5,13 @@
  * cache is read (and decoded from its format) once for all of them: generation
  * at depth is bound by exactly that traffic. The softmax runs online over
  * blocks of cells that start at the list's beginning, so the order of every sum
- * depends on the list alone. */
+ * depends on the list alone.
+ *
+ * Queries are rounded as the products with the cache's keys want them (half
+ * precision, or 8 bits per 32), and values in half precision are summed in half
+ * precision within a block: quantized models amplify such differences, and the
+ * results that models are known by were computed so. Blocks are joined in F32,
+ * so that a long context does not lose its small weights. */
 #include "kernels/pool.h"
 #include "kernels/table.h"
 
@@ -41,7 +47,8 @@ struct item {
     size_t n_rows;                  /* n_queries * heads of the group */
     float *keys, *values;           /* [BLOCK_CELLS][head_dim] */
     float *scores;                  /* [n_rows][BLOCK_CELLS] */
-    float *queries;                 /* [n_rows][head_dim_k], scaled */
+    float *queries;                 /* [n_rows][head_dim_k], rounded and scaled */
+    float *acc;                     /* [head_dim_v], with values in half precision */
     const float *q[MAX_ROWS];
     float *out[MAX_ROWS];
     float max[MAX_ROWS], sum[MAX_ROWS];
@@ -76,7 +83,7 @@ static size_t own_bytes(const struct attention *a)
     size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
     return round_up(BLOCK_CELLS * dk * sizeof(float)) + round_up(BLOCK_CELLS * dv * sizeof(float)) +
            round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float)) +
-           round_up(MAX_ROWS * dk * sizeof(float));
+           round_up(MAX_ROWS * dk * sizeof(float)) + round_up(dv * sizeof(float));
 }
 
 size_t attention_scratch(const struct attention *a, int32_t n_threads)
@@ -132,6 +139,35 @@ static void absorb_scores(const struct call *c, struct item *it, size_t i, float
     it->sum[i] += c->k->exp_sum(s, it->max[i], n, s);
 }
 
+/* A whole block of row i with values in half precision: the running maximum and
+ * the sum go cell by cell, then the block joins what is there. */
+static void absorb_half(const struct call *c, struct item *it, size_t i, size_t n, float *s)
+{
+    float shrink[BLOCK_CELLS], max = -INFINITY, sum = 0;
+    size_t dv = (size_t)c->a->head_dim_v;
+    for (size_t j = 0; j < n; j++) {
+        shrink[j] = 1;
+        if (s[j] > max) {
+            shrink[j] = expf(max - s[j]); /* 0 at the first */
+            max = s[j];
+        }
+        s[j] = s[j] == -INFINITY ? -INFINITY : s[j] - max;
+    }
+    if (max == -INFINITY)
+        return;
+    c->k->exp_sum(s, 0, n, s);
+    for (size_t j = 0; j < n; j++)
+        sum = sum * shrink[j] + s[j];
+    memset(it->acc, 0, dv * sizeof(float));
+    c->k->values_half(s, shrink, it->values, n, dv, it->acc);
+    float top = fmaxf(it->max[i], max);
+    float old = expf(it->max[i] - top), new = expf(max - top);
+    vec_scale(it->out[i], old, dv, it->out[i]);
+    vec_add_scaled(it->out[i], it->acc, new, dv);
+    it->sum[i] = it->sum[i] * old + sum * new;
+    it->max[i] = top;
+}
+
 static size_t head_of(const struct call *c, const struct item *it, size_t i, size_t first_head)
 {
     size_t n_heads = it->n_rows / (size_t)it->n_queries;
@@ -163,19 +199,23 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     for (size_t j = 0; j < n; j++)
         c->k->decode(a->k_dtype, k + (size_t)cells[j] * a->k_cell_bytes, it->keys + j * dk, dk);
     c->k->scores(it->q, it->n_rows, it->keys, n, dk, it->scores, BLOCK_CELLS);
+    for (size_t j = 0; j < n; j++)
+        c->k->decode(a->v_dtype, v + (size_t)cells[j] * a->v_cell_bytes, it->values + j * dv, dv);
     size_t n_heads = it->n_rows / (size_t)it->n_queries;
+    bool halves = a->v_dtype == DTYPE_F16;
     for (size_t i = 0; i < it->n_rows; i++) {
         float *s = it->scores + i * BLOCK_CELLS;
         int32_t q_pos = c->q_pos[it->first_query + (int32_t)(i / n_heads)];
         float max = make_logits(a, head_of(c, it, i, first_head), q_pos, pos, n, s);
-        if (max == -INFINITY)
+        if (halves)
+            absorb_half(c, it, i, n, s);
+        else if (max == -INFINITY)
             memset(s, 0, n * sizeof *s);
         else
             absorb_scores(c, it, i, max, n, s);
     }
-    for (size_t j = 0; j < n; j++)
-        c->k->decode(a->v_dtype, v + (size_t)cells[j] * a->v_cell_bytes, it->values + j * dv, dv);
-    c->k->values(it->scores, BLOCK_CELLS, it->n_rows, it->values, n, dv, it->out);
+    if (!halves)
+        c->k->values(it->scores, BLOCK_CELLS, it->n_rows, it->values, n, dv, it->out);
 }
 
 /* Divide by the sum; a sink takes its share of it. */
@@ -191,6 +231,35 @@ static void finish_row(const struct attention *a, struct item *it, size_t i, siz
     vec_scale(it->out[i], sum > 0 ? scale / sum : 0, (size_t)a->head_dim_v, it->out[i]);
 }
 
+/* A query as it is multiplied with keys of the cache's format. */
+static void round_query(const struct call *c, const float *q, float *out)
+{
+    enum { STEP = 32 };
+    size_t n = (size_t)c->a->head_dim_k;
+    switch (c->a->k_dtype) {
+    case DTYPE_F32:
+        memcpy(out, q, n * sizeof *out);
+        return;
+    case DTYPE_F16:
+        for (size_t i = 0; i < n; i++)
+            out[i] = f16_to_f32(f32_to_f16(q[i]));
+        return;
+    case DTYPE_BF16:
+        for (size_t i = 0; i < n; i++)
+            out[i] = bf16_to_f32(f32_to_bf16(q[i]));
+        return;
+    default: /* block formats: heads are whole blocks of 32 */
+        for (size_t i = 0; i < n; i += STEP) {
+            int8_t ints[STEP];
+            float scale;
+            int32_t sums[STEP / 16];
+            c->k->quantize(q + i, STEP, &(struct act_row){ints, &scale, sums});
+            for (size_t k = 0; k < STEP; k++)
+                out[i + k] = (float)ints[k] * scale;
+        }
+    }
+}
+
 /* Some heads of the item's group, all its queries. */
 static void do_heads(const struct call *c, struct item *it, size_t first_head, size_t n_heads)
 {
@@ -200,7 +269,8 @@ static void do_heads(const struct call *c, struct item *it, size_t first_head, s
     for (size_t i = 0; i < it->n_rows; i++) {
         size_t query = (size_t)it->first_query + i / n_heads;
         size_t head = head_of(c, it, i, first_head);
-        vec_scale(c->q + query * c->q_stride + head * dk, a->scale, dk, it->queries + i * dk);
+        round_query(c, c->q + query * c->q_stride + head * dk, it->queries + i * dk);
+        vec_scale(it->queries + i * dk, a->scale, dk, it->queries + i * dk);
         it->q[i] = it->queries + i * dk;
         it->out[i] = c->out + query * c->out_stride + head * dv;
         memset(it->out[i], 0, dv * sizeof(float));
@@ -245,6 +315,8 @@ static void do_item(const struct call *c, size_t number, uint8_t *own)
     it.scores = (float *)(void *)own;
     own += round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float));
     it.queries = (float *)(void *)own;
+    own += round_up(MAX_ROWS * dk * sizeof(float));
+    it.acc = (float *)(void *)own;
     size_t group = group_of(a), step = heads_per_item(a);
     for (size_t head = 0; head < group; head += step)
         do_heads(c, &it, head, group - head < step ? group - head : step);

@@ -5,6 +5,7 @@
 const struct kernel_table kernels_avx512 = {
     .name = "avx512",
     .quantize = quantize_avx512,
+    .quantize_wide = quantize_wide_avx512,
     .unpack = unpack_avx512,
     .panel_dot = panel_dot_avx512,
     .float_dots = float_dots_avx512,
@@ -12,6 +13,7 @@ const struct kernel_table kernels_avx512 = {
     .decode = decode_avx512,
     .scores = scores_avx512,
     .values = values_avx512,
+    .values_half = values_half_avx512,
     .exp_sum = exp_sum_avx512,
     .activate = activate_avx512,
 };

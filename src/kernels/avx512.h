@@ -8,6 +8,7 @@ void panel_dot_avx512(const struct panel *p, const struct act_tile *tile, size_t
                       float *const *acc);
 void unpack_avx512(const struct panel_source *s, size_t begin, size_t n, struct panel *out);
 void quantize_avx512(const float *x, size_t n, const struct act_row *out);
+void quantize_wide_avx512(const float *x, size_t n, const struct act_row *out);
 
 void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
                        size_t n_x, size_t n, float *acc);
@@ -18,6 +19,8 @@ void scores_avx512(const float *const *q, size_t n_q, const float *k, size_t n_k
                    float *scores, size_t stride);
 void values_avx512(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                    size_t dim, float *const *out);
+void values_half_avx512(const float *weights, const float *shrink, const float *v, size_t n_k,
+                        size_t dim, float *acc);
 float exp_sum_avx512(const float *x, float max, size_t n, float *y);
 void activate_avx512(enum activation act, const float *x, size_t n, float *y);
 

@@ -360,6 +360,46 @@ void values_avx512(const float *weights, size_t stride, size_t n_q, const float 
         value_dims(weights + i * stride, stride, 1, v, n_k, dim, out + i);
 }
 
+INLINE __m512 to_half(__m512 x)
+{
+    return _mm512_cvtph_ps(_mm512_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* n_v vectors of sums from dimension d on, kept in registers. */
+INLINE void value_halves(const float *weights, const float *shrink, const float *v, size_t n_k,
+                         size_t dim, size_t d, size_t n_v, __mmask16 mask, float *acc)
+{
+    __m512 sum[4];
+    for (size_t i = 0; i < n_v; i++)
+        sum[i] = _mm512_maskz_loadu_ps(mask, acc + d + 16 * i);
+    for (size_t c = 0; c < n_k; c++) {
+        if (weights[c] == 0)
+            continue;
+        if (shrink[c] != 1) {
+            for (size_t i = 0; i < n_v; i++)
+                sum[i] = to_half(_mm512_mul_ps(sum[i], _mm512_set1_ps(shrink[c])));
+        }
+        __m512 w = _mm512_set1_ps(weights[c]);
+        const float *row = v + c * dim + d;
+        for (size_t i = 0; i < n_v; i++)
+            sum[i] = to_half(_mm512_fmadd_ps(_mm512_maskz_loadu_ps(mask, row + 16 * i), w, sum[i]));
+    }
+    for (size_t i = 0; i < n_v; i++)
+        _mm512_mask_storeu_ps(acc + d + 16 * i, mask, sum[i]);
+}
+
+void values_half_avx512(const float *weights, const float *shrink, const float *v, size_t n_k,
+                        size_t dim, float *acc)
+{
+    size_t d = 0;
+    for (; d + 64 <= dim; d += 64)
+        value_halves(weights, shrink, v, n_k, dim, d, 4, 0xFFFF, acc);
+    for (; d < dim; d += 16) {
+        __mmask16 mask = (__mmask16)(dim - d >= 16 ? 0xFFFF : (1u << (dim - d)) - 1);
+        value_halves(weights, shrink, v, n_k, dim, d, 1, mask, acc);
+    }
+}
+
 /* ---- exponentials ---- */
 
 /* exp(x) = 2^n exp(r), |r| <= ln(2)/2, by a polynomial of degree 6 (the Taylor

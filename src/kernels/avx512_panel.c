@@ -93,21 +93,53 @@ void unpack_avx512(const struct panel_source *s, size_t begin, size_t n, struct 
     unpack_simd(s, begin, n, out);
 }
 
-/* The same numbers as quantize_generic: rounding is to nearest, ties to even. */
+/* Sixteen activations to 8 bits; returns their sum. Rounding is to nearest, ties
+ * to even. */
+INLINE int32_t quantize_16(const float *x, __m512 inverse, int8_t *q)
+{
+    __m512i ints = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), inverse));
+    _mm_storeu_si128((__m128i *)q, _mm512_cvtsepi32_epi8(ints));
+    return _mm512_reduce_add_epi32(ints);
+}
+
+/* The same numbers as quantize_generic. */
 void quantize_avx512(const float *x, size_t n, const struct act_row *out)
 {
     for (size_t b = 0; b < n / BLOCK_COLS; b++, x += BLOCK_COLS) {
         __m512 low = _mm512_loadu_ps(x), high = _mm512_loadu_ps(x + 16);
         float amax = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_abs_ps(low), _mm512_abs_ps(high)));
         __m512 inverse = _mm512_set1_ps(amax > 0 ? 127.0f / amax : 0);
-        __m512i a = _mm512_cvtps_epi32(_mm512_mul_ps(low, inverse));
-        __m512i c = _mm512_cvtps_epi32(_mm512_mul_ps(high, inverse));
         int8_t *q = out->q + b * BLOCK_COLS;
-        _mm_storeu_si128((__m128i *)q, _mm512_cvtsepi32_epi8(a));
-        _mm_storeu_si128((__m128i *)(q + 16), _mm512_cvtsepi32_epi8(c));
-        out->scale[b] = amax / 127.0f;
-        out->sum16[2 * b] = _mm512_reduce_add_epi32(a);
-        out->sum16[2 * b + 1] = _mm512_reduce_add_epi32(c);
+        out->sum16[2 * b] = quantize_16(x, inverse, q);
+        out->sum16[2 * b + 1] = quantize_16(x + 16, inverse, q + 16);
+        out->scale[b] = _cvtsh_ss(_cvtss_sh(amax / 127.0f, _MM_FROUND_TO_NEAREST_INT));
+    }
+}
+
+/* The same numbers as quantize_wide_generic. Of a largest and a smallest that
+ * are equally far from zero, the one that comes first counts. */
+void quantize_wide_avx512(const float *x, size_t n, const struct act_row *out)
+{
+    for (size_t b = 0; b < n / WIDE_COLS; b++, x += WIDE_COLS) {
+        __m512 max = _mm512_loadu_ps(x), min = max;
+        for (size_t i = 16; i < WIDE_COLS; i += 16) {
+            max = _mm512_max_ps(max, _mm512_loadu_ps(x + i));
+            min = _mm512_min_ps(min, _mm512_loadu_ps(x + i));
+        }
+        float high = _mm512_reduce_max_ps(max), low = _mm512_reduce_min_ps(min);
+        float far = high > -low ? high : low;
+        for (size_t i = 0; high == -low && i < WIDE_COLS; i++) {
+            if (x[i] == high || x[i] == low) {
+                far = x[i];
+                break;
+            }
+        }
+        float inverse = far != 0 ? -127.0f / far : 0, scale = far != 0 ? 1 / inverse : 0;
+        for (size_t i = 0; i < WIDE_COLS; i += 16)
+            out->sum16[(b * WIDE_COLS + i) / 16] =
+                quantize_16(x + i, _mm512_set1_ps(inverse), out->q + b * WIDE_COLS + i);
+        for (size_t i = 0; i < WIDE_COLS / BLOCK_COLS; i++)
+            out->scale[b * (WIDE_COLS / BLOCK_COLS) + i] = scale;
     }
 }
 #endif

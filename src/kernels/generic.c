@@ -6,6 +6,15 @@
 #include <math.h>
 #include <string.h>
 
+static void sums_of_16(const int8_t *q, size_t n, int32_t *sum16)
+{
+    for (size_t i = 0; i < n / 16; i++) {
+        sum16[i] = 0;
+        for (size_t k = 0; k < 16; k++)
+            sum16[i] += q[16 * i + k];
+    }
+}
+
 void quantize_generic(const float *x, size_t n, const struct act_row *out)
 {
     for (size_t b = 0; b < n / BLOCK_COLS; b++, x += BLOCK_COLS) {
@@ -18,14 +27,32 @@ void quantize_generic(const float *x, size_t n, const struct act_row *out)
             float v = rintf(x[i] * inverse);
             q[i] = v >= -127 && v <= 127 ? (int8_t)v : 0; /* 0 for what is not finite */
         }
-        out->scale[b] = amax / 127.0f;
-        for (int half = 0; half < 2; half++) {
-            int32_t sum = 0;
-            for (int i = 0; i < 16; i++)
-                sum += q[16 * half + i];
-            out->sum16[2 * b + (size_t)half] = sum;
-        }
+        out->scale[b] = f16_to_f32(f32_to_f16(amax / 127.0f));
     }
+    sums_of_16(out->q, n, out->sum16);
+}
+
+void quantize_wide_generic(const float *x, size_t n, const struct act_row *out)
+{
+    for (size_t b = 0; b < n / WIDE_COLS; b++, x += WIDE_COLS) {
+        float amax = 0, max = 0; /* max with its sign: it becomes -127 */
+        for (int i = 0; i < WIDE_COLS; i++) {
+            float a = fabsf(x[i]);
+            if (a > amax) {
+                amax = a;
+                max = x[i];
+            }
+        }
+        float inverse = amax > 0 ? -127.0f / max : 0;
+        int8_t *q = out->q + b * WIDE_COLS;
+        for (int i = 0; i < WIDE_COLS; i++) {
+            float v = rintf(x[i] * inverse);
+            q[i] = v >= -127 && v <= 127 ? (int8_t)v : 0;
+        }
+        for (size_t i = 0; i < WIDE_COLS / BLOCK_COLS; i++)
+            out->scale[b * (WIDE_COLS / BLOCK_COLS) + i] = amax > 0 ? 1 / inverse : 0;
+    }
+    sums_of_16(out->q, n, out->sum16);
 }
 
 /* Put the integers of one row of a panel in their places. */
@@ -164,6 +191,24 @@ void values_generic(const float *weights, size_t stride, size_t n_q, const float
     }
 }
 
+static float half(float f)
+{
+    return f16_to_f32(f32_to_f16(f));
+}
+
+void values_half_generic(const float *weights, const float *shrink, const float *v, size_t n_k,
+                         size_t dim, float *acc)
+{
+    for (size_t c = 0; c < n_k; c++) {
+        if (weights[c] == 0)
+            continue;
+        for (size_t i = 0; i < dim; i++) {
+            float kept = shrink[c] == 1 ? acc[i] : half(acc[i] * shrink[c]);
+            acc[i] = half(fmaf(v[c * dim + i], weights[c], kept));
+        }
+    }
+}
+
 float exp_sum_generic(const float *x, float max, size_t n, float *y)
 {
     float sum = 0;
@@ -175,6 +220,7 @@ float exp_sum_generic(const float *x, float max, size_t n, float *y)
 const struct kernel_table kernels_generic = {
     .name = "generic",
     .quantize = quantize_generic,
+    .quantize_wide = quantize_wide_generic,
     .unpack = unpack_generic,
     .panel_dot = panel_dot_generic,
     .float_dots = float_dots_generic,
@@ -182,6 +228,7 @@ const struct kernel_table kernels_generic = {
     .decode = dtype_decode,
     .scores = scores_generic,
     .values = values_generic,
+    .values_half = values_half_generic,
     .exp_sum = exp_sum_generic,
     .activate = activate_generic,
 };

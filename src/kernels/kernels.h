@@ -9,7 +9,8 @@
  * takes one, serves one caller at a time.
  *
  * All arithmetic is in F32. Weights in a block format are multiplied with
- * activations rounded to 8 bits per block of 32; F32, F16, BF16 and the other
+ * activations rounded to 8 bits per block of 32 (of 256, where the weights come
+ * in such blocks); F32, F16, BF16 and the other
  * plain formats with the activations as they are. The value of an output never
  * depends on how many rows share a call or on the number of threads.
  *

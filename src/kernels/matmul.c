@@ -38,7 +38,7 @@ struct call {
     size_t x_stride, n_x, n_cols;
     struct group *groups;
     size_t n_groups, n_items;
-    bool any_ints;
+    bool any_ints, wide; /* wide: activations in blocks of 256 */
     /* activations in 8 bits: [n_x][n_cols], [n_x][n_cols/32], [n_x][n_cols/16] */
     int8_t *q;
     float *scale;
@@ -298,7 +298,7 @@ static void quantize_rows(const struct call *c, size_t begin, size_t end)
     for (size_t i = begin; i < end; i++) {
         struct act_row row = {c->q + i * c->n_cols, c->scale + i * (c->n_cols / 32),
                               c->sum16 + i * (c->n_cols / 16)};
-        c->k->quantize(c->x + i * c->x_stride, c->n_cols, &row);
+        (c->wide ? c->k->quantize_wide : c->k->quantize)(c->x + i * c->x_stride, c->n_cols, &row);
     }
 }
 
@@ -377,16 +377,23 @@ static uint8_t *take_scratch(struct call *c, size_t n_groups, size_t n_indices, 
     return scratch + head;
 }
 
-bool matmul_many(struct worker_pool *pool, const struct matmul_term *terms, size_t n_terms,
-                 const float *x, size_t x_stride, size_t n_x)
+/* Formats in blocks of 256 take activations in such blocks: what everybody
+ * computes with these files, and so what their recorded results hold. */
+static bool is_wide(const struct matrix *w)
 {
-    if (n_x == 0 || n_terms == 0)
-        return true;
+    return w->kind == MATRIX_PLAIN && dtype_info(w->dtype)->block_len == WIDE_COLS;
+}
+
+/* Terms that take their activations the same way. */
+static bool multiply(struct worker_pool *pool, const struct matmul_term *terms, size_t n_terms,
+                     const float *x, size_t x_stride, size_t n_x)
+{
     struct call c = {.pool = pool,
                      .x = x,
                      .x_stride = x_stride,
                      .n_x = n_x,
                      .n_cols = (size_t)terms[0].w->n_cols,
+                     .wide = is_wide(terms[0].w),
                      .n_groups = n_terms};
     int32_t *none;
     uint8_t *scratch = take_scratch(&c, n_terms, 0, &none);
@@ -405,6 +412,18 @@ bool matmul_many(struct worker_pool *pool, const struct matmul_term *terms, size
     return true;
 }
 
+bool matmul_many(struct worker_pool *pool, const struct matmul_term *terms, size_t n_terms,
+                 const float *x, size_t x_stride, size_t n_x)
+{
+    for (size_t i = 0, end; n_x > 0 && i < n_terms; i = end) {
+        for (end = i + 1; end < n_terms && is_wide(terms[end].w) == is_wide(terms[i].w);)
+            end++;
+        if (!multiply(pool, terms + i, end - i, x, x_stride, n_x))
+            return false;
+    }
+    return true;
+}
+
 bool matmul(struct worker_pool *pool, const struct matrix *w, const float *x, size_t x_stride,
             size_t n_x, float *y, size_t y_stride)
 {
@@ -419,8 +438,12 @@ bool matmul_gathered(struct worker_pool *pool, const struct matrix *w, const flo
     if (n == 0)
         return true;
     size_t n_experts = (size_t)w->n_experts;
-    struct call c = {
-        .pool = pool, .x = x, .x_stride = x_stride, .n_x = n_x, .n_cols = (size_t)w->n_cols};
+    struct call c = {.pool = pool,
+                     .x = x,
+                     .x_stride = x_stride,
+                     .n_x = n_x,
+                     .n_cols = (size_t)w->n_cols,
+                     .wide = is_wide(w)};
     int32_t *indices;
     uint8_t *scratch = take_scratch(&c, n_experts, 2 * n + n_experts + 1, &indices);
     if (!scratch)

@@ -20,6 +20,7 @@
 enum {
     PANEL_ROWS = 16,
     BLOCK_COLS = 32, /* activations share a scale */
+    WIDE_COLS = 256, /* ... or these, with weights in blocks of 256 */
     TILE_TOKENS = 8, /* the most that panel_dot takes at once */
     DOT_LANES = 16,  /* partial sums of float_dots */
     DOT_WEIGHTS = 4, /* the most rows of weights of float_dots ... */
@@ -68,8 +69,13 @@ struct act_row {
 
 struct kernel_table {
     const char *name;
-    /* x[n] (n a multiple of 32) to 8 bits, each 32 by their own largest. */
+    /* x[n] (n a multiple of 32) to 8 bits, each 32 by their own largest; the
+     * scales are rounded to half precision. */
     void (*quantize)(const float *x, size_t n, const struct act_row *out);
+    /* The same (n a multiple of 256), each 256 by their own largest; the scale
+     * is written for each 32 of them. What matrices in blocks of 256 are
+     * multiplied with. */
+    void (*quantize_wide)(const float *x, size_t n, const struct act_row *out);
     /* Columns begin..begin+n of a panel, whole blocks of its format. */
     void (*unpack)(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
     /* acc[t][0..16) += panel times tile over n columns. */
@@ -88,6 +94,11 @@ struct kernel_table {
     /* out[i][0..dim) += sum over c of weights[i * stride + c] * v[c] */
     void (*values)(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                    size_t dim, float *const *out);
+    /* acc = half(half(acc * shrink[c]) + weights[c] * v[c]) for c of n_k in their
+     * order, where half rounds to half precision; cells of weight 0 are left
+     * out. v [n_k][dim]. */
+    void (*values_half)(const float *weights, const float *shrink, const float *v, size_t n_k,
+                        size_t dim, float *acc);
     /* y[i] = exp(x[i] - max), returns their sum; y may be x */
     float (*exp_sum)(const float *x, float max, size_t n, float *y);
     void (*activate)(enum activation act, const float *x, size_t n, float *y);
@@ -103,6 +114,9 @@ extern const struct kernel_table kernels_avx512;
 /* The plain-C kernels. */
 extern const struct kernel_table kernels_generic;
 void quantize_generic(const float *x, size_t n, const struct act_row *out);
+void quantize_wide_generic(const float *x, size_t n, const struct act_row *out);
+void values_half_generic(const float *weights, const float *shrink, const float *v, size_t n_k,
+                         size_t dim, float *acc);
 void unpack_generic(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
 void panel_dot_generic(const struct panel *panel, const struct act_tile *tile, size_t n,
                        size_t n_tokens, float *const *acc);
