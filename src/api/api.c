@@ -1,0 +1,359 @@
+/* api.c - the routes' own state, from options and model. */
+#include "api/internal.h"
+
+#include "base/clock.h"
+#include "base/log.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const char *model_name(const struct options *options)
+{
+    const struct model_options *model = &options->model;
+    if (model->aliases.n > 0)
+        return model->aliases.data[0];
+    if (model->hf_repo && *model->hf_repo)
+        return model->hf_repo;
+    if (model->docker_repo && *model->docker_repo)
+        return model->docker_repo;
+    return model->path ? model->path : "";
+}
+
+bool api_create(const struct options *options, struct engine *engine, struct api **out,
+                struct error *err)
+{
+    struct api *api = calloc(1, sizeof *api);
+    *out = api;
+    if (!api)
+        return error_memory(err);
+    api->options = options;
+    api->engine = engine;
+    api->started_at = clock_unix_seconds();
+    pthread_mutex_init(&api->metrics_lock, NULL);
+    api->model_name = arena_duplicate(&api->arena, slice_of(model_name(options)));
+    api->streams = streams_create();
+    if (!api->model_name || !api->streams) {
+        error_memory(err);
+    } else if (routes_build(api, err)) {
+        return true;
+    }
+    api_free(api);
+    *out = NULL;
+    return false;
+}
+
+void api_free(struct api *api)
+{
+    if (!api)
+        return;
+    streams_free(api->streams);
+    chat_templates_free(api->templates);
+    pthread_mutex_destroy(&api->metrics_lock);
+    free(api->routes);
+    arena_free(&api->arena);
+    free(api);
+}
+
+/* One worker a slot and some for what is quick, as many as there are cores at
+ * the least. */
+static int32_t n_workers(const struct api *api)
+{
+    const struct options *o = api->options;
+    if (o->http.n_threads_http > 0)
+        return o->http.n_threads_http;
+    int32_t n_slots = o->context.n_parallel > 0 ? o->context.n_parallel : 4;
+    long n_cores = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+    int32_t n = n_slots + 4 > n_cores ? n_slots + 4 : (int32_t)n_cores;
+    return n < 64 ? n : 64; /* waiting costs no worker */
+}
+
+bool api_http_settings(struct api *api, struct http_settings *out, struct error *err)
+{
+    const struct http_options *http = &api->options->http;
+    *out = (struct http_settings){
+        .host = http->hostname,
+        .port = http->port,
+        .reuse_port = http->reuse_port,
+        .n_workers = n_workers(api),
+        .timeout_s = http->timeout,
+        .prefix = http->api_prefix,
+        .tls_key_file = http->ssl_key_file,
+        .tls_cert_file = http->ssl_cert_file,
+        .keys = http->api_keys.data,
+        .n_keys = http->api_keys.n,
+        .cors_origins = http->cors_origins,
+        .cors_methods = http->cors_methods,
+        .cors_headers = http->cors_headers,
+        .cors_credentials = http->cors_credentials,
+        .static_folder = http->ui ? http->public_path : NULL,
+        .routes = api->routes,
+        .n_routes = api->n_routes,
+        .context = api,
+    };
+    const char *port = getenv("AIP_HTTP_PORT");
+    const char *mode = getenv("AIP_MODE");
+    if (mode && strcmp(mode, "PREDICTION") == 0) {
+        char *end;
+        long n = port && *port ? strtol(port, &end, 10) : 8080;
+        if (port && *port && (*end || n < 0 || n > 65535))
+            return error_set(err, ERR_INVALID, "AIP_HTTP_PORT=%s is no port", port);
+        out->port = (int32_t)n;
+    }
+    if (strcmp(http->cors_origins ? http->cors_origins : "*", "*") == 0 && http->api_keys.n == 0)
+        log_warn("any website may use this server: CORS allows all origins ('*') and no API key "
+                 "is set");
+    return true;
+}
+
+/* ---- once the model is there ---------------------------------------------------------- */
+
+static bool take_samplers(const struct option_list *names, struct sampler_settings *s)
+{
+    s->n_samplers = 0;
+    for (size_t i = 0; i < names->n && s->n_samplers < SAMPLER_ORDER_MAX; i++)
+        if (sampler_kind_from_name(slice_of(names->data[i]), &s->samplers[s->n_samplers]))
+            s->n_samplers++;
+    return true;
+}
+
+static bool take_texts(struct api *api, const struct option_list *list, const struct slice **out,
+                       size_t *n)
+{
+    struct slice *texts = arena_alloc_array(&api->arena, list->n + 1, sizeof *texts);
+    if (!texts)
+        return false;
+    for (size_t i = 0; i < list->n; i++)
+        texts[i] = slice_of(list->data[i]);
+    *out = texts;
+    *n = list->n;
+    return true;
+}
+
+/* Bans of every end of generation, which ignore_eos asks for. */
+static bool take_eog(struct api *api)
+{
+    const struct tokenizer *tok = engine_tokenizer(api->engine);
+    int32_t n_vocab = tokenizer_n_vocab(tok);
+    for (int32_t id = 0; id < n_vocab; id++)
+        api->n_eog_bias += tokenizer_is_eog(tok, id);
+    api->eog_bias = arena_alloc_array(&api->arena, api->n_eog_bias + 1, sizeof *api->eog_bias);
+    if (!api->eog_bias)
+        return false;
+    size_t n = 0;
+    for (int32_t id = 0; id < n_vocab; id++)
+        if (tokenizer_is_eog(tok, id))
+            api->eog_bias[n++] = (struct logit_bias){id, -INFINITY};
+    return true;
+}
+
+/* --logit-bias, and what --ignore-eos adds. */
+static bool take_biases(struct api *api)
+{
+    const struct sampling_options *from = &api->options->sampling;
+    size_t n = from->logit_bias.n, n_eog = from->ignore_eos ? api->n_eog_bias : 0;
+    struct logit_bias *biases = arena_alloc_array(&api->arena, n + n_eog + 1, sizeof *biases);
+    if (!biases)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        biases[i] =
+            (struct logit_bias){from->logit_bias.data[i].token, from->logit_bias.data[i].bias};
+    for (size_t i = 0; i < n_eog; i++)
+        biases[n + i] = api->eog_bias[i];
+    api->sampling.logit_bias = biases;
+    api->sampling.n_logit_bias = n + n_eog;
+    return true;
+}
+
+static bool take_grammar(struct api *api, struct error *err)
+{
+    const struct sampling_options *from = &api->options->sampling;
+    if (from->grammar) {
+        api->sampling.grammar = slice_of(from->grammar);
+    } else if (from->json_schema) {
+        struct str gbnf = {0};
+        json_t *schema = json_parse(slice_of(from->json_schema), err);
+        bool ok = schema && schema_to_grammar(schema, &gbnf, err);
+        json_decref(schema);
+        const char *copy = ok ? arena_duplicate(&api->arena, str_slice(&gbnf)) : NULL;
+        api->sampling.grammar = (struct slice){copy, copy ? gbnf.len : 0};
+        api->sampling.grammar_prefilled = true;
+        str_free(&gbnf);
+        if (!ok)
+            return error_prefix(err, "--json-schema");
+        if (!copy)
+            return error_memory(err);
+    }
+    return true;
+}
+
+static bool take_sampling(struct api *api, struct error *err)
+{
+    const struct sampling_options *from = &api->options->sampling;
+    struct sampler_settings *s = &api->sampling;
+    *s = sampler_settings_defaults();
+    s->seed = from->seed;
+    s->temperature = from->temperature;
+    s->top_k = from->top_k;
+    s->top_p = from->top_p;
+    s->min_p = from->min_p;
+    s->top_n_sigma = from->top_n_sigma;
+    s->xtc_probability = from->xtc_probability;
+    s->xtc_threshold = from->xtc_threshold;
+    s->typical_p = from->typical_p;
+    s->repeat_last_n = from->repeat_last_n;
+    s->repeat_penalty = from->repeat_penalty;
+    s->presence_penalty = from->presence_penalty;
+    s->frequency_penalty = from->frequency_penalty;
+    s->dry_multiplier = from->dry_multiplier;
+    s->dry_base = from->dry_base;
+    s->dry_allowed_length = from->dry_allowed_length;
+    s->dry_penalty_last_n = from->dry_penalty_last_n;
+    s->adaptive_target = from->adaptive_target;
+    s->adaptive_decay = from->adaptive_decay;
+    s->dynatemp_range = from->dynatemp_range;
+    s->dynatemp_exponent = from->dynatemp_exponent;
+    s->mirostat = from->mirostat;
+    s->mirostat_tau = from->mirostat_tau;
+    s->mirostat_eta = from->mirostat_eta;
+    s->reasoning_budget_tokens = api->options->chat.reasoning_budget;
+    api->ignore_eos = from->ignore_eos;
+    if (!take_samplers(&from->samplers, s) ||
+        (from->dry_sequence_breakers.n > 0 &&
+         !take_texts(api, &from->dry_sequence_breakers, &s->dry_sequence_breakers,
+                     &s->n_dry_sequence_breakers)) ||
+        !take_eog(api) || !take_biases(api))
+        return error_memory(err);
+    return take_grammar(api, err);
+}
+
+/* What the model recommends for sampling, where the operator said nothing. */
+static void take_recommendations(struct api *api)
+{
+    const struct {
+        const char *key, *name;
+        float *real;
+        int32_t *integer;
+    } rows[] = {
+        {"general.sampling.top_k", "top_k", NULL, &api->sampling.top_k},
+        {"general.sampling.top_p", "top_p", &api->sampling.top_p, NULL},
+        {"general.sampling.min_p", "min_p", &api->sampling.min_p, NULL},
+        {"general.sampling.xtc_probability", "xtc_probability", &api->sampling.xtc_probability,
+         NULL},
+        {"general.sampling.xtc_threshold", "xtc_threshold", &api->sampling.xtc_threshold, NULL},
+        {"general.sampling.temp", "temperature", &api->sampling.temperature, NULL},
+        {"general.sampling.penalty_last_n", "repeat_last_n", NULL, &api->sampling.repeat_last_n},
+        {"general.sampling.penalty_repeat", "repeat_penalty", &api->sampling.repeat_penalty, NULL},
+        {"general.sampling.mirostat", "mirostat", NULL, &api->sampling.mirostat},
+        {"general.sampling.mirostat_tau", "mirostat_tau", &api->sampling.mirostat_tau, NULL},
+        {"general.sampling.mirostat_eta", "mirostat_eta", &api->sampling.mirostat_eta, NULL},
+    };
+    const struct model_file *file = engine_model_file(api->engine);
+    const struct option_list *set = &api->options->sampling.set_by_user;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows && file; i++) {
+        bool by_user = false;
+        for (size_t k = 0; k < set->n; k++)
+            by_user = by_user || strcmp(set->data[k], rows[i].name) == 0;
+        if (by_user)
+            continue;
+        if (rows[i].real)
+            *rows[i].real = meta_f32(file, rows[i].key, *rows[i].real);
+        else
+            *rows[i].integer = meta_i32(file, rows[i].key, *rows[i].integer);
+    }
+}
+
+/* ---- chat templates ---------------------------------------------------------------------- */
+
+static const char *piece_text(struct api *api, int32_t id)
+{
+    struct slice piece = {"", 0};
+    if (id >= 0)
+        piece = text_piece(engine_tokenizer(api->engine), id, true);
+    return arena_duplicate(&api->arena, piece);
+}
+
+/* The model's own template from wherever its file keeps it; arena memory. */
+static struct slice model_template(struct api *api, const char *variant)
+{
+    const struct model_file *file = engine_model_file(api->engine);
+    struct slice text = {"", 0};
+    if (!file)
+        return text;
+    if (model_file_kind(file) == MODEL_FILE_GGUF) {
+        struct slice found = meta_text(file, variant ? "tokenizer.chat_template.tool_use"
+                                                     : "tokenizer.chat_template");
+        return found.data ? found : text;
+    }
+    struct str sidecar = {0};
+    struct error ignored;
+    if (!variant && model_file_sidecar(file, "chat_template.jinja", &sidecar, &ignored) &&
+        sidecar.len > 0) {
+        text = (struct slice){arena_duplicate(&api->arena, str_slice(&sidecar)), sidecar.len};
+        str_free(&sidecar);
+        return text.data ? text : SLICE("");
+    }
+    str_free(&sidecar);
+    const json_t *config = model_file_json(file, "tokenizer_config.json", &ignored);
+    const json_t *value = json_object_get(config, "chat_template"), *entry;
+    size_t i;
+    if (json_is_string(value) && !variant)
+        return json_slice(value);
+    json_array_foreach(
+        value, i,
+        entry) if (slice_equal_text(member_text(entry, "name"),
+                                    variant ? variant : "default")) return member_text(entry,
+                                                                                       "template");
+    return text;
+}
+
+static bool take_chat(struct api *api, struct error *err)
+{
+    const struct chat_options *options = &api->options->chat;
+    const struct special_tokens *special = tokenizer_special(engine_tokenizer(api->engine));
+    api->bos = piece_text(api, special->bos);
+    api->eos = piece_text(api, special->eos);
+    if (!api->bos || !api->eos)
+        return error_memory(err);
+    struct chat_template_settings settings = {
+        .source =
+            options->chat_template ? slice_of(options->chat_template) : model_template(api, NULL),
+        .tool_use_source = options->chat_template ? SLICE("") : model_template(api, "tool_use"),
+        .bos = slice_of(api->bos),
+        .eos = slice_of(api->eos),
+        .add_bos = special->add_bos,
+        .add_eos = special->add_eos,
+        .use_jinja = options->use_jinja,
+    };
+    if (!chat_templates_load(&settings, &api->templates, err))
+        return error_prefix(err, "chat template");
+    static const enum chat_reasoning_format formats[] = {
+        [OPTION_REASONING_NONE] = CHAT_REASONING_NONE,
+        [OPTION_REASONING_AUTO] = CHAT_REASONING_AUTO,
+        [OPTION_REASONING_DEEPSEEK_LEGACY] = CHAT_REASONING_DEEPSEEK_LEGACY,
+        [OPTION_REASONING_DEEPSEEK] = CHAT_REASONING_DEEPSEEK,
+    };
+    api->chat_defaults = (struct chat_defaults){
+        .reasoning_format = formats[options->reasoning_format],
+        .enable_thinking = options->enable_reasoning != OPTION_OFF &&
+                           (options->enable_reasoning == OPTION_ON ||
+                            chat_templates_support_thinking(api->templates)),
+        .prefill_assistant = options->prefill_assistant,
+        .force_pure_content = options->skip_chat_parsing,
+        .kwargs = options->template_kwargs,
+    };
+    return true;
+}
+
+bool api_model_loaded(struct api *api, struct error *err)
+{
+    if (!take_sampling(api, err))
+        return false;
+    take_recommendations(api);
+    return take_chat(api, err);
+}
+
+json_t *api_surface(void)
+{
+    return json_pack("{s:o,s:o}", "routes", routes_surface(), "fields", fields_surface());
+}

@@ -1,0 +1,446 @@
+/* generate.c - a completion's way from the parsed request to its answer: jobs to
+ * the engine, events back, shaped for the surface that asked. */
+#include "api/internal.h"
+
+#include <stdlib.h>
+
+struct shaper {
+    json_t *(*whole)(struct result *r);
+    bool (*partial)(struct result *r, json_t *events);
+    bool (*final)(struct result *r, json_t *events);
+    bool is_chat;        /* text is read as a message */
+    bool merge_headers;  /* how tool calls begin, see chat.h */
+    bool named_errors;   /* an error within a stream has an event name */
+    bool ends_with_done; /* "[DONE]" */
+    bool merges_choices; /* several results are one answer */
+};
+
+static const struct shaper shapers[] = {
+    [SURFACE_NATIVE] = {native_whole, native_partial, native_final, .ends_with_done = false},
+    [SURFACE_COMPLETIONS] = {completions_whole, completions_partial, completions_final,
+                             .ends_with_done = true, .merges_choices = true},
+    [SURFACE_CHAT] = {chat_whole, chat_partial, chat_final, .is_chat = true, .merge_headers = true,
+                      .ends_with_done = true, .merges_choices = true},
+    [SURFACE_RESPONSES] = {responses_whole, responses_partial, responses_final, .is_chat = true},
+    [SURFACE_ANTHROPIC] = {anthropic_whole, anthropic_partial, anthropic_final, .is_chat = true,
+                           .named_errors = true},
+};
+
+/* A request in flight; the exchange's state. */
+struct flight {
+    struct api *api;
+    struct http_exchange *x;
+    enum surface surface;
+    struct generation *g;
+    struct engine_mailbox *mailbox;
+    struct engine_job **jobs; /* n_jobs, one a prompt */
+    size_t n_jobs;
+    struct result *results; /* n_results = prompts times completions */
+    json_t **answers;       /* of a request without stream, by index */
+    size_t n_results, n_done;
+    char completion_id[48];
+    struct str *prompt_texts; /* n_jobs */
+    bool begun;               /* the stream */
+    bool over;
+    struct stream_session *session; /* NULL: the work ends with the connection */
+};
+
+static void cancel_jobs(struct flight *f)
+{
+    for (size_t i = 0; i < f->n_jobs; i++)
+        if (f->jobs[i])
+            engine_job_cancel(f->jobs[i]);
+}
+
+static void flight_release(void *state)
+{
+    struct flight *f = state;
+    if (f->n_done < f->n_results)
+        cancel_jobs(f);
+    if (f->mailbox)
+        engine_mailbox_free(f->mailbox);
+    for (size_t i = 0; i < f->n_jobs; i++)
+        engine_job_release(f->jobs[i]);
+    free(f->jobs);
+    for (size_t i = 0; i < f->n_results; i++) {
+        if (f->results) {
+            chat_stream_free(f->results[i].stream);
+            chat_deltas_free(&f->results[i].deltas);
+            str_free(&f->results[i].call_id);
+        }
+        if (f->answers)
+            json_decref(f->answers[i]);
+    }
+    free(f->results);
+    free(f->answers);
+    for (size_t i = 0; i < f->n_jobs && f->prompt_texts; i++)
+        str_free(&f->prompt_texts[i]);
+    free(f->prompt_texts);
+    if (f->session) {
+        stream_session_watch(f->session, NULL);
+        stream_session_end(f->api->streams, f->session, !f->begun);
+    }
+    generation_drop(f->g);
+    free(f);
+}
+
+/* ---- writing ------------------------------------------------------------------------ */
+
+static void write_stream(struct flight *f, struct slice bytes)
+{
+    http_write(f->x, bytes);
+    if (f->session)
+        stream_session_write(f->session, bytes);
+}
+
+static void begin_stream(struct flight *f)
+{
+    if (f->begun)
+        return;
+    f->begun = true;
+    http_stream_begin(f->x, 200, "text/event-stream", f->g->sse_ping_interval);
+}
+
+static void append_event(struct str *out, const json_t *event)
+{
+    const char *name = json_string_value(json_object_get(event, "event"));
+    if (name)
+        str_append_format(out, "event: %s\n", name);
+    str_append_text(out, "data: ");
+    json_append(out, json_object_get(event, "data"));
+    str_append_text(out, "\n\n");
+}
+
+/* Events to bytes; takes the array. */
+static void write_events(struct flight *f, json_t *events)
+{
+    struct str bytes = {0};
+    size_t i;
+    json_t *event;
+    begin_stream(f);
+    json_array_foreach(events, i, event) append_event(&bytes, event);
+    json_decref(events);
+    if (bytes.len > 0 && !bytes.failed)
+        write_stream(f, str_slice(&bytes));
+    str_free(&bytes);
+}
+
+static void end_stream(struct flight *f)
+{
+    if (shapers[f->surface].ends_with_done)
+        write_stream(f, SLICE("data: [DONE]\n\n"));
+    http_stream_end(f->x);
+    f->over = true;
+}
+
+/* The engine's error as a client sees it. */
+static json_t *engine_error(const struct engine_event *e)
+{
+    json_t *o = error_to_json(&e->error);
+    if (e->error.code == ERR_LIMIT && e->n_ctx > 0) {
+        put(o, "type", json_string("exceed_context_size_error"));
+        put(o, "n_prompt_tokens", json_integer(e->n_prompt));
+        put(o, "n_ctx", json_integer(e->n_ctx));
+    }
+    return o;
+}
+
+/* The whole request fails: an answer of its own, or the stream's last event.
+ * Takes error. */
+static void fail(struct flight *f, json_t *error)
+{
+    int status = (int)json_integer_value(json_object_get(error, "code"));
+    cancel_jobs(f);
+    if (f->begun) {
+        json_t *events = json_array();
+        if (shapers[f->surface].named_errors)
+            event_push(events, "error", error);
+        else
+            event_push(events, NULL, json_pack("{s:o}", "error", error));
+        write_events(f, events);
+        http_stream_end(f->x);
+    } else {
+        struct str text = {0};
+        json_t *envelope = json_pack("{s:o}", "error", error);
+        json_append(&text, envelope);
+        json_decref(envelope);
+        http_reply_str(f->x, status ? status : 500, HTTP_JSON, &text);
+        str_free(&text);
+    }
+    f->over = true;
+}
+
+/* ---- events --------------------------------------------------------------------------- */
+
+static struct result *result_of(struct flight *f, const struct engine_event *e)
+{
+    if (e->index < 0 || (size_t)e->index >= f->n_results)
+        return NULL;
+    struct result *r = &f->results[e->index];
+    r->event = e;
+    return r;
+}
+
+/* Read new text as a message. What the model wrote is never the client's error:
+ * where it does not fit the expected format it is shown as it is. */
+static void read_message(struct result *r, struct slice text, bool last)
+{
+    struct error err;
+    chat_deltas_free(&r->deltas);
+    r->deltas = (struct chat_deltas){0};
+    if (!r->stream || chat_stream_add(r->stream, text, last, &r->deltas, &err))
+        return;
+    if (!last || chat_stream_message(r->stream)->content.len > 0)
+        return;
+    const struct chat_stream_settings settings = {0};
+    struct chat_parser *plain = chat_parser_plain();
+    struct chat_stream *stream = chat_stream_create(plain, &settings);
+    chat_parser_release(plain);
+    if (!stream)
+        return;
+    chat_stream_free(r->stream);
+    r->stream = stream;
+    chat_deltas_free(&r->deltas);
+    r->deltas = (struct chat_deltas){0};
+    chat_stream_add(stream, r->event->whole_text, true, &r->deltas, &err);
+}
+
+/* All results of a request without stream, as one answer. */
+static void answer_whole(struct flight *f)
+{
+    json_t *answer = f->answers[0];
+    f->answers[0] = NULL;
+    if (f->n_results > 1 && shapers[f->surface].merges_choices) {
+        json_t *choices = json_object_get(answer, "choices");
+        for (size_t i = 1; i < f->n_results; i++)
+            json_array_extend(choices, json_object_get(f->answers[i], "choices"));
+    } else if (f->n_results > 1) {
+        json_t *list = json_array();
+        push(list, answer);
+        for (size_t i = 1; i < f->n_results; i++)
+            json_array_append(list, f->answers[i]);
+        answer = list;
+    }
+    reply_json(f->x, answer);
+    f->over = true;
+}
+
+static void on_done(struct flight *f, struct result *r)
+{
+    const struct shaper *shaper = &shapers[f->surface];
+    f->n_done++;
+    read_message(r, r->event->text, true);
+    if (f->g->stream) {
+        json_t *events = json_array();
+        shaper->final(r, events);
+        write_events(f, events);
+        if (f->n_done == f->n_results)
+            end_stream(f);
+        return;
+    }
+    f->answers[r->event->index] = shaper->whole(r);
+    if (f->n_done == f->n_results)
+        answer_whole(f);
+}
+
+static void on_event(struct flight *f, struct engine_event *e)
+{
+    if (e->kind == ENGINE_EVENT_ERROR) {
+        fail(f, engine_error(e));
+        return;
+    }
+    struct result *r = result_of(f, e);
+    if (!r)
+        return;
+    switch (e->kind) {
+    case ENGINE_EVENT_BEGIN:
+        if (f->g->stream)
+            begin_stream(f);
+        break;
+    case ENGINE_EVENT_TOKEN:
+    case ENGINE_EVENT_PROGRESS: {
+        json_t *events = json_array();
+        read_message(r, e->kind == ENGINE_EVENT_TOKEN ? e->text : SLICE(""), false);
+        shapers[f->surface].partial(r, events);
+        write_events(f, events);
+        break;
+    }
+    case ENGINE_EVENT_DONE:
+        on_done(f, r);
+        break;
+    default:
+        break;
+    }
+}
+
+static bool is_unwanted(const struct flight *f)
+{
+    return f->session ? stream_session_cancelled(f->session) : http_client_gone(f->x);
+}
+
+static void flight_step(struct http_exchange *x, void *state)
+{
+    struct flight *f = state;
+    struct engine_event *e;
+    if (f->over)
+        return;
+    if (is_unwanted(f)) {
+        cancel_jobs(f);
+        if (f->begun && f->session)
+            http_stream_end(x); /* stopped on purpose: the stream ends as it stands */
+        else
+            http_abandon(x);
+        f->over = true;
+        return;
+    }
+    while (!f->over && (e = engine_mailbox_take(f->mailbox, 0))) {
+        on_event(f, e);
+        engine_event_free(e);
+    }
+    if (!f->over && http_is_stopping(x))
+        fail(f, failure_to_json(FAIL_UNAVAILABLE, "the server is shutting down"));
+}
+
+/* ---- starting ----------------------------------------------------------------------------- */
+
+static bool prepare_results(struct flight *f, struct chat_parser *parser, struct error *err)
+{
+    const struct shaper *shaper = &shapers[f->surface];
+    const struct chat_stream_settings settings = {.is_continuation = f->g->is_continuation,
+                                                  .echo = f->g->echo,
+                                                  .merge_tool_headers = shaper->merge_headers};
+    f->results = calloc(f->n_results, sizeof *f->results);
+    f->answers = calloc(f->n_results, sizeof(json_t *));
+    if (!f->results || !f->answers)
+        return error_memory(err);
+    for (size_t i = 0; i < f->n_results; i++) {
+        struct result *r = &f->results[i];
+        r->g = f->g;
+        r->api = f->api;
+        r->surface = f->surface;
+        r->completion_id = f->completion_id;
+        r->index = (int32_t)i;
+        r->prompt_text = str_slice(&f->prompt_texts[i / (size_t)f->g->n_cmpl]);
+        random_id("resp_", r->response_id, sizeof r->response_id);
+        random_id("rs_", r->reasoning_id, sizeof r->reasoning_id);
+        random_id("msg_", r->message_id, sizeof r->message_id);
+        if (shaper->is_chat && !(r->stream = chat_stream_create(parser, &settings)))
+            return error_memory(err);
+    }
+    return true;
+}
+
+/* A slot that does not exist means any, as clients rely on. */
+static int32_t slot_of(const struct api *api, const json_t *body)
+{
+    int64_t id = member_integer(body, "id_slot", -1);
+    return id >= 0 && id < engine_n_slots(api->engine) ? (int32_t)id : -1;
+}
+
+static bool submit(struct flight *f, size_t i, struct token_vec *prompt, const json_t *body,
+                   struct error *err)
+{
+    const struct generation *g = f->g;
+    struct engine_request *request = engine_request_create();
+    if (!request)
+        return error_memory(err);
+    request->prompt = *prompt;
+    *prompt = (struct token_vec){0};
+    request->index = (int32_t)(i * (size_t)g->n_cmpl);
+    request->n_completions = g->n_cmpl;
+    request->id_slot = slot_of(f->api, body);
+    request->sampling = g->sampling;
+    request->post_sampling_probs = g->post_sampling_probs;
+    request->n_predict = g->n_predict;
+    request->n_keep = g->n_keep;
+    request->n_discard = g->n_discard;
+    request->n_indent = g->n_indent;
+    request->n_cache_reuse = g->n_cache_reuse;
+    request->t_max_predict_ms = g->t_max_predict_ms;
+    request->cache_prompt = g->cache_prompt;
+    request->stream = g->stream;
+    request->return_progress = g->return_progress;
+    request->stop = g->stop;
+    request->n_stop = g->n_stop;
+    request->completion_id = arena_duplicate(&request->arena, slice_of(f->completion_id));
+    request->owner_data = generation_hold(f->g);
+    request->owner_free = generation_drop;
+    return engine_submit(f->api->engine, request, f->mailbox, &f->jobs[i], err);
+}
+
+/* Everything up to the last job's submission. */
+static bool start(struct flight *f, const json_t *body, struct prompts *prompts,
+                  struct chat_parser *parser, struct error *err)
+{
+    const struct tokenizer *tok = engine_tokenizer(f->api->engine);
+    f->g = generation_parse(f->api, body, err);
+    if (!f->g)
+        return false;
+    f->jobs = calloc(prompts->n, sizeof(struct engine_job *));
+    f->prompt_texts = calloc(prompts->n, sizeof *f->prompt_texts);
+    f->mailbox = engine_mailbox_create(http_wake, f->x);
+    if (!f->jobs || !f->prompt_texts || !f->mailbox)
+        return error_memory(err);
+    f->n_jobs = prompts->n;
+    f->n_results = prompts->n * (size_t)f->g->n_cmpl;
+    if (f->surface == SURFACE_NATIVE || f->g->verbose)
+        for (size_t i = 0; i < prompts->n; i++)
+            if (!tokens_to_text(tok, prompts->data[i].data, prompts->data[i].n,
+                                &f->prompt_texts[i]))
+                return error_memory(err);
+    if (!prepare_results(f, parser, err))
+        return false;
+    struct slice conversation = http_header(f->x, "X-Conversation-Id");
+    if (conversation.len > 0 && f->g->stream) {
+        f->session = streams_begin(f->api->streams, conversation);
+        if (!f->session)
+            return error_memory(err);
+        stream_session_watch(f->session, f->x);
+    }
+    for (size_t i = 0; i < prompts->n; i++)
+        if (!submit(f, i, &prompts->data[i], body, err))
+            return false;
+    return true;
+}
+
+void generate(struct http_exchange *x, struct api *api, enum surface surface, const json_t *body,
+              struct prompts *prompts, struct chat_parser *parser)
+{
+    struct error err = {0};
+    struct flight *f = calloc(1, sizeof *f);
+    if (!f) {
+        reply_failure(x, FAIL_SERVER, "out of memory");
+        prompts_free(prompts);
+        return;
+    }
+    f->api = api;
+    f->x = x;
+    f->surface = surface;
+    random_id("chatcmpl-", f->completion_id, sizeof f->completion_id);
+    http_continue(x, flight_step, f, flight_release);
+    if (!start(f, body, prompts, parser, &err)) {
+        /* One prompt refused refuses the request. */
+        fail(f, error_to_json(&err));
+    }
+    prompts_free(prompts);
+}
+
+void generate_chat(struct http_exchange *x, struct api *api, enum surface surface,
+                   const json_t *body)
+{
+    struct error err;
+    struct chat_body chat;
+    struct prompts prompts = {0};
+    if (!chat_body_read(api, body, &chat, &err)) {
+        reply_error(x, &err);
+        return;
+    }
+    json_t *text = json_string_from(str_slice(&chat.prompt.text));
+    if (text && prompts_read(api, text, true, true, &prompts, &err))
+        generate(x, api, surface, chat.fields, &prompts, chat.prompt.parser);
+    else
+        reply_failure(x, text ? failure_of(err.code) : FAIL_SERVER,
+                      text ? err.message : "out of memory");
+    json_decref(text);
+    chat_body_free(&chat);
+}

@@ -1,0 +1,71 @@
+/* reply.c - answers and error envelopes. */
+#include "api/internal.h"
+
+#include <stdlib.h>
+
+static const struct {
+    int status;
+    const char *type;
+} failures[] = {
+    [FAIL_INVALID] = {400, "invalid_request_error"},
+    [FAIL_NOT_FOUND] = {404, "not_found_error"},
+    [FAIL_SERVER] = {500, "server_error"},
+    [FAIL_NOT_SUPPORTED] = {501, "not_supported_error"},
+    [FAIL_UNAVAILABLE] = {503, "unavailable_error"},
+};
+
+void reply_failure(struct http_exchange *x, enum failure failure, const char *message)
+{
+    http_reply_error(x, failures[failure].status, failures[failure].type, message);
+}
+
+int failure_status(enum failure failure)
+{
+    return failures[failure].status;
+}
+
+enum failure failure_of(enum error_code code)
+{
+    switch (code) {
+    case ERR_FORMAT:
+    case ERR_INVALID:
+    case ERR_LIMIT:
+        return FAIL_INVALID;
+    case ERR_NOT_FOUND:
+        return FAIL_NOT_FOUND;
+    case ERR_UNSUPPORTED:
+        return FAIL_NOT_SUPPORTED;
+    case ERR_CANCELLED:
+    case ERR_STATE:
+        return FAIL_UNAVAILABLE;
+    default:
+        return FAIL_SERVER;
+    }
+}
+
+void reply_error(struct http_exchange *x, const struct error *err)
+{
+    reply_failure(x, failure_of(err->code), err->message);
+}
+
+json_t *failure_to_json(enum failure failure, const char *message)
+{
+    json_t *text = json_string_from(slice_of(message));
+    return json_pack("{s:i,s:o,s:s}", "code", failures[failure].status, "message",
+                     text ? text : json_null(), "type", failures[failure].type);
+}
+
+json_t *error_to_json(const struct error *err)
+{
+    return failure_to_json(failure_of(err->code), err->message);
+}
+
+void reply_json(struct http_exchange *x, json_t *value)
+{
+    struct str text = {0};
+    if (!value || !json_append(&text, value))
+        text.failed = true;
+    json_decref(value);
+    http_reply_str(x, 200, HTTP_JSON, &text);
+    str_free(&text);
+}

@@ -1,0 +1,141 @@
+/* shape.c - pieces of answers that several surfaces share. */
+#include "api/internal.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdio.h>
+
+bool event_push(json_t *events, const char *name, json_t *data)
+{
+    json_t *event = json_object();
+    if (name)
+        put(event, "event", json_string(name));
+    if (!put(event, "data", data)) {
+        json_decref(event);
+        return false;
+    }
+    return push(events, event);
+}
+
+static double per(double amount, double by)
+{
+    return by > 0 ? amount / by : 0.0;
+}
+
+json_t *timings_to_json(const struct engine_timings *t)
+{
+    double prompt_ms = 0, predicted_ms = 0;
+    if (t->t_prompt_end_us > t->t_start_us)
+        prompt_ms = (double)(t->t_prompt_end_us - t->t_start_us) / 1000.0;
+    if (t->t_last_token_us) {
+        /* The first token may fall into the microsecond the prompt ended in. */
+        uint64_t us =
+            t->t_last_token_us > t->t_prompt_end_us ? t->t_last_token_us - t->t_prompt_end_us : 1;
+        predicted_ms = (double)us / 1000.0;
+    }
+    json_t *o = json_object();
+    put(o, "cache_n", json_integer(t->n_prompt_cached));
+    put(o, "prompt_n", json_integer(t->n_prompt_processed));
+    put(o, "prompt_ms", json_real(prompt_ms));
+    put(o, "prompt_per_token_ms", json_real(per(prompt_ms, t->n_prompt_processed)));
+    put(o, "prompt_per_second", json_real(per(1000.0 * t->n_prompt_processed, prompt_ms)));
+    put(o, "predicted_n", json_integer(t->n_generated));
+    put(o, "predicted_ms", json_real(predicted_ms));
+    put(o, "predicted_per_token_ms", json_real(per(predicted_ms, t->n_generated)));
+    put(o, "predicted_per_second", json_real(per(1000.0 * t->n_generated, predicted_ms)));
+    return o;
+}
+
+json_t *progress_to_json(const struct engine_event *event)
+{
+    const struct engine_timings *t = &event->timings;
+    json_t *o = json_object();
+    put(o, "total", json_integer(event->n_prompt));
+    put(o, "cache", json_integer(t->n_prompt_cached));
+    put(o, "processed", json_integer(event->n_processed));
+    put(o, "time_ms",
+        json_integer(t->t_now_us > t->t_start_us ? (int64_t)(t->t_now_us - t->t_start_us) / 1000
+                                                 : 0));
+    return o;
+}
+
+/* Bytes of a piece that are whole UTF-8: what a token shows of itself. */
+static struct slice whole_utf8(struct slice text)
+{
+    size_t at = 0;
+    while (at < text.len) {
+        uint32_t codepoint;
+        bool valid = true;
+        size_t n = utf8_decode(text.data + at, text.len - at, &codepoint, &valid);
+        if (!valid)
+            break;
+        at += n;
+    }
+    return (struct slice){text.data, at};
+}
+
+static json_t *prob_to_json(int32_t token, struct slice text, float prob, bool post_sampling)
+{
+    json_t *bytes = json_array();
+    for (size_t i = 0; i < text.len; i++)
+        push(bytes, json_integer((unsigned char)text.data[i]));
+    json_t *o = json_object();
+    put(o, "id", json_integer(token));
+    put(o, "token", json_string_from(whole_utf8(text)));
+    put(o, "bytes", bytes);
+    if (post_sampling)
+        put(o, "prob", json_real((double)prob));
+    else
+        put(o, "logprob", json_real(prob > 0.0f ? (double)logf(prob) : -(double)FLT_MAX));
+    return o;
+}
+
+json_t *probs_to_json(const struct engine_token *tokens, size_t n, bool post_sampling,
+                      const struct tokenizer *tok)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++) {
+        json_t *top = json_array();
+        for (size_t k = 0; k < tokens[i].n_top; k++)
+            push(top,
+                 prob_to_json(tokens[i].top[k].token, text_piece(tok, tokens[i].top[k].token, true),
+                              tokens[i].top[k].prob, post_sampling));
+        json_t *o = prob_to_json(tokens[i].token, tokens[i].text, tokens[i].prob, post_sampling);
+        put(o, post_sampling ? "top_probs" : "top_logprobs", top);
+        push(list, o);
+    }
+    return list;
+}
+
+bool event_has_probs(const struct result *r)
+{
+    return r->g->sampling.n_probs > 0 && r->event->n_tokens > 0 &&
+           r->event->kind != ENGINE_EVENT_PROGRESS;
+}
+
+bool finished_by_itself(const struct engine_event *event)
+{
+    return event->stop == ENGINE_STOP_EOS || event->stop == ENGINE_STOP_WORD;
+}
+
+bool put_extras(struct result *r, json_t *object)
+{
+    bool ok = true;
+    if (r->g->timings_per_token)
+        ok = put(object, "timings", timings_to_json(&r->event->timings));
+    if (r->event->kind == ENGINE_EVENT_PROGRESS)
+        ok = ok && put(object, "prompt_progress", progress_to_json(r->event));
+    return ok;
+}
+
+const char *system_fingerprint(void)
+{
+    return "mlxcel-" MLXCEL_VERSION;
+}
+
+void random_id(const char *prefix, char *out, size_t size)
+{
+    char id[33];
+    chat_random_id(id);
+    snprintf(out, size, "%s%s", prefix, id);
+}
