@@ -3,16 +3,49 @@
 
 #include "base/utf8.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { LOAD_FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL };
 
+/* Write integers that no 64 bits hold as reals ("1e30" written out is common in
+ * tokenizer_config.json); the library would refuse them. */
+static bool widen_integers(struct slice text, struct str *out)
+{
+    bool in_string = false;
+    for (size_t i = 0; i < text.len;) {
+        char c = text.data[i];
+        size_t digits = 0;
+        while (!in_string && i + digits < text.len && text.data[i + digits] >= '0' &&
+               text.data[i + digits] <= '9')
+            digits++;
+        size_t n = digits ? digits : 1;
+        if (in_string && c == '\\' && i + 1 < text.len)
+            n = 2;
+        if (c == '"')
+            in_string = !in_string;
+        str_append(out, text.data + i, n);
+        i += n;
+        char before = i > n ? text.data[i - n - 1] : ' ', after = i < text.len ? text.data[i] : ' ';
+        bool is_integer = !strchr(".eE+", before) && !strchr(".eE", after);
+        if (digits > 18 && is_integer)
+            str_append_text(out, ".0");
+    }
+    return !out->failed;
+}
+
 json_t *json_parse(struct slice text, struct error *err)
 {
     json_error_t why;
     json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, &why);
+    if (!value && json_error_code(&why) == json_error_numeric_overflow) {
+        struct str wider = {0};
+        if (widen_integers(text, &wider))
+            value = json_loadb(str_text(&wider), wider.len, LOAD_FLAGS, &why);
+        str_free(&wider);
+    }
     if (!value)
         error_set(err, ERR_FORMAT, "not valid JSON: %s (line %d, column %d)", why.text, why.line,
                   why.column);
@@ -21,11 +54,22 @@ json_t *json_parse(struct slice text, struct error *err)
 
 json_t *json_parse_file(const char *path, struct error *err)
 {
-    json_error_t why;
-    json_t *value = json_load_file(path, LOAD_FLAGS, &why);
-    if (!value)
-        error_set(err, ERR_FORMAT, "%s: not valid JSON: %s (line %d, column %d)", path, why.text,
-                  why.line, why.column);
+    FILE *file = fopen(path, "rb");
+    struct str text = {0};
+    char block[1 << 14];
+    size_t n;
+    while (file && (n = fread(block, 1, sizeof block, file)) > 0)
+        str_append(&text, block, n);
+    json_t *value = NULL;
+    if (!file || ferror(file))
+        error_set(err, ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
+    else if (text.failed)
+        error_memory(err);
+    else if (!(value = json_parse(str_slice(&text), err)))
+        error_prefix(err, "%s", path);
+    if (file)
+        fclose(file);
+    str_free(&text);
     return value;
 }
 

@@ -7,5 +7,7 @@
 
 int cmd_conform(int argc, char **argv);
 int cmd_manifest(int argc, char **argv);
+int cmd_detokenize(int argc, char **argv);
+int cmd_tokenize(int argc, char **argv);
 
 #endif

@@ -10,6 +10,8 @@ static const struct {
 } commands[] = {
     {"conform", "replay recorded requests against a server and compare the answers", cmd_conform},
     {"manifest", "what is claimed about compatibility, and whether it is true", cmd_manifest},
+    {"tokenize", "print the token ids of a text", cmd_tokenize},
+    {"detokenize", "print the text of token ids", cmd_detokenize},
 };
 
 static void print_usage(FILE *stream)

@@ -49,6 +49,14 @@ static bool append_wordpiece(struct str *out, const struct tokenizer *tok, struc
     return str_append_slice(out, text);
 }
 
+static bool append_word_suffix(struct str *out, const struct tokenizer *tok, struct slice text)
+{
+    struct slice suffix = str_slice(&tok->bpe.word_suffix);
+    bool ends = suffix.len && slice_ends_with(text, suffix);
+    str_append(out, text.data, text.len - (ends ? suffix.len : 0));
+    return ends ? str_append_char(out, ' ') : !out->failed;
+}
+
 static int hex_digit(char c)
 {
     if (c >= '0' && c <= '9')
@@ -87,6 +95,8 @@ bool piece_append(struct str *out, const struct tokenizer *tok, int32_t id)
         return append_byte_level(out, text, tok->from_json);
     case PIECE_WORDPIECE:
         return append_wordpiece(out, tok, text);
+    case PIECE_WORD_SUFFIX:
+        return append_word_suffix(out, tok, text);
     default:
         return str_append_slice(out, text);
     }

@@ -184,8 +184,7 @@ static bool replace(const struct normalize_step *step, struct slice text, struct
     return !out->failed || error_memory(err);
 }
 
-/* Grapheme by grapheme, as SentencePiece's own code in tokenizer.json does not
- * need to be: the longest prefix is replaced, else one character stays. */
+/* The longest prefix the map knows is replaced, else one character stays. */
 static bool map_characters(struct slice map, struct slice text, struct str *out)
 {
     while (text.len) {

@@ -240,36 +240,71 @@ bool partition_run(const struct tokenizer *tok, struct slice text, bool parse_sp
     return ok || error_memory(err);
 }
 
-static bool build(struct tokenizer *tok, struct trie *trie, unsigned attrs, bool normalized)
+/* Whether a token is sought in text. */
+static bool is_sought(const struct tokenizer *tok, unsigned attr, bool parse_special,
+                      bool normalized)
+{
+    bool control = attr & (TOKEN_CONTROL | TOKEN_UNKNOWN);
+    if (tok->from_json) {
+        bool in_round = normalized == ((attr & TOKEN_NORMALIZED) != 0);
+        return (attr & TOKEN_ADDED) && in_round && (parse_special || !control);
+    }
+    return parse_special ? control || (attr & TOKEN_USER_DEFINED)
+                         : !control && (attr & TOKEN_USER_DEFINED);
+}
+
+/* The keys under which tokens are sought, one after the other in texts: for the
+ * round over normalized text their own normal forms. texts still moves, so the
+ * keys get their place only when all are there. */
+static bool collect(struct tokenizer *tok, bool parse_special, bool normalized, struct str *texts,
+                    struct trie_key *keys, size_t *n, struct error *err)
+{
+    struct str text = {0}, other = {0};
+    struct pattern_scratch scratch = {0};
+    bool ok = true;
+    *n = 0;
+    for (int32_t i = 0; ok && i < tok->n_vocab; i++) {
+        if (!is_sought(tok, tok->tokens[i].attr, parse_special, normalized))
+            continue;
+        str_clear(&text);
+        ok = str_append_slice(&text, tokenizer_text(tok, i)) || error_memory(err);
+        if (ok && normalized)
+            ok = normalizer_run(&tok->normalizer, &text, &other, &scratch, err);
+        ok = ok && (str_append_slice(texts, str_slice(&text)) || error_memory(err));
+        keys[(*n)++] = (struct trie_key){{NULL, text.len}, i};
+    }
+    str_free(&text);
+    str_free(&other);
+    pattern_scratch_free(&scratch);
+    return ok;
+}
+
+static bool build(struct tokenizer *tok, struct trie *trie, bool parse_special, bool normalized,
+                  struct error *err)
 {
     struct trie_key *keys = calloc((size_t)tok->n_vocab + 1, sizeof *keys);
-    if (!keys)
-        return false;
-    size_t n = 0;
-    for (int32_t i = 0; i < tok->n_vocab; i++) {
-        unsigned attr = tok->tokens[i].attr;
-        bool in_round = !tok->from_json || normalized == ((attr & TOKEN_NORMALIZED) != 0);
-        bool wanted =
-            attrs & TOKEN_CONTROL
-                ? attr & (TOKEN_CONTROL | TOKEN_USER_DEFINED | TOKEN_UNKNOWN)
-                : (attr & TOKEN_USER_DEFINED) && !(attr & (TOKEN_CONTROL | TOKEN_UNKNOWN));
-        if (wanted && in_round)
-            keys[n++] = (struct trie_key){tokenizer_text(tok, i), i};
+    struct str texts = {0};
+    size_t n = 0, at = 0;
+    bool ok =
+        keys ? collect(tok, parse_special, normalized, &texts, keys, &n, err) : error_memory(err);
+    for (size_t i = 0; ok && i < n; i++) {
+        keys[i].text.data = str_text(&texts) + at;
+        at += keys[i].text.len;
     }
-    bool ok = trie_build(trie, keys, n);
+    if (ok && !trie_build(trie, keys, n))
+        ok = error_memory(err);
     free(keys);
+    str_free(&texts);
     return ok;
 }
 
 bool partition_build(struct tokenizer *tok, struct error *err)
 {
     struct partition *p = &tok->partition;
-    bool ok =
-        build(tok, &p->always, 0, false) && build(tok, &p->with_special, TOKEN_CONTROL, false);
-    if (ok && tok->from_json)
-        ok = build(tok, &p->normalized_always, 0, true) &&
-             build(tok, &p->normalized_special, TOKEN_CONTROL, true);
-    return ok || error_memory(err);
+    return build(tok, &p->always, false, false, err) &&
+           build(tok, &p->with_special, true, false, err) &&
+           (!tok->from_json || (build(tok, &p->normalized_always, false, true, err) &&
+                                build(tok, &p->normalized_special, true, true, err)));
 }
 
 void partition_free(struct partition *p)

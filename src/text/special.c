@@ -65,6 +65,13 @@ static const char *const end_of_generation[] = {
 static const char *const always_shown[] = {"<|channel|>", "<|message|>", "<|start|>",
                                            "<|constrain|>"};
 
+/* How a token is found in text stays when its kind changes. */
+static void set_kind(struct tokenizer *tok, int32_t id, unsigned kind, unsigned keep)
+{
+    keep |= TOKEN_ADDED | TOKEN_NORMALIZED | TOKEN_LSTRIP | TOKEN_RSTRIP | TOKEN_SINGLE_WORD;
+    tok->tokens[id].attr = (uint16_t)((tok->tokens[id].attr & keep) | kind);
+}
+
 static void detect_roles(struct tokenizer *tok)
 {
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
@@ -109,10 +116,10 @@ static void take_back(struct tokenizer *tok)
     int32_t end = ending(tok, "<|end|>");
     /* There "<|end|>" only ends one message of several. */
     if (calls && more && end >= 0)
-        tok->tokens[end].attr = TOKEN_USER_DEFINED;
+        set_kind(tok, end, TOKEN_USER_DEFINED, 0);
     int32_t s = ending(tok, "</s>");
     if (s >= 0 && ending(tok, "<|tool_response>") >= 0)
-        tok->tokens[s].attr = TOKEN_NORMAL;
+        set_kind(tok, s, TOKEN_NORMAL, 0);
 }
 
 void special_detect(struct tokenizer *tok)
@@ -132,12 +139,13 @@ void special_detect(struct tokenizer *tok)
     for (size_t i = 0; i < sizeof always_shown / sizeof *always_shown; i++) {
         int32_t id = vocab_find_text(tok, always_shown[i]);
         if (id >= 0)
-            tok->tokens[id].attr =
-                (uint16_t)((tok->tokens[id].attr & TOKEN_END_OF_GENERATION) | TOKEN_USER_DEFINED);
+            set_kind(tok, id, TOKEN_USER_DEFINED, TOKEN_END_OF_GENERATION);
     }
     mark_end(tok, special->eos);
     mark_end(tok, special->eot);
     mark_end(tok, special->eom);
+    for (size_t i = 0; i < tok->stops.n; i++)
+        mark_end(tok, tok->stops.data[i]);
     take_back(tok);
 }
 

@@ -66,6 +66,11 @@ enum text_flags {
  * etc. that is not known, or (ERR_FORMAT) what is wrong in the file. The
  * tokenizer keeps nothing of the file, which may be closed. */
 bool tokenizer_load(const struct model_file *file, struct tokenizer **out, struct error *err);
+
+/* The same from a path, weights or not: a GGUF file, a Hugging Face folder, or
+ * a tokenizer.json or tokenizer.model (the files beside it count). */
+bool tokenizer_open(const char *path, struct tokenizer **out, struct error *err);
+
 void tokenizer_free(struct tokenizer *tok);
 
 /* Encode text; bytes that are no UTF-8 are read as U+FFFD.

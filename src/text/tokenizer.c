@@ -172,27 +172,34 @@ bool tokenizer_finish(struct tokenizer *tok, struct error *err)
     return partition_build(tok, err);
 }
 
-bool tokenizer_load(const struct model_file *file, struct tokenizer **out, struct error *err)
+struct tokenizer *tokenizer_new(void)
 {
     struct tokenizer *tok = calloc(1, sizeof *tok);
+    if (tok)
+        tok->special = (struct special_tokens){.bos = -1,
+                                               .eos = -1,
+                                               .eot = -1,
+                                               .eom = -1,
+                                               .unk = -1,
+                                               .sep = -1,
+                                               .pad = -1,
+                                               .mask = -1,
+                                               .nl = -1,
+                                               .fim_pre = -1,
+                                               .fim_suf = -1,
+                                               .fim_mid = -1,
+                                               .fim_pad = -1,
+                                               .fim_rep = -1,
+                                               .fim_sep = -1};
+    return tok;
+}
+
+bool tokenizer_load(const struct model_file *file, struct tokenizer **out, struct error *err)
+{
+    struct tokenizer *tok = tokenizer_new();
     *out = NULL;
     if (!tok)
         return error_memory(err);
-    tok->special = (struct special_tokens){.bos = -1,
-                                           .eos = -1,
-                                           .eot = -1,
-                                           .eom = -1,
-                                           .unk = -1,
-                                           .sep = -1,
-                                           .pad = -1,
-                                           .mask = -1,
-                                           .nl = -1,
-                                           .fim_pre = -1,
-                                           .fim_suf = -1,
-                                           .fim_mid = -1,
-                                           .fim_pad = -1,
-                                           .fim_rep = -1,
-                                           .fim_sep = -1};
     bool gguf = model_file_kind(file) == MODEL_FILE_GGUF;
     if (!(gguf ? load_gguf(file, tok, err) : load_folder(file, tok, err))) {
         tokenizer_free(tok);
@@ -211,6 +218,7 @@ void tokenizer_free(struct tokenizer *tok)
     str_free(&tok->pieces);
     free(tok->sorted);
     VEC_FREE(&tok->suppressed);
+    VEC_FREE(&tok->stops);
     VEC_FREE(&tok->prefix);
     VEC_FREE(&tok->suffix);
     partition_free(&tok->partition);
@@ -237,7 +245,10 @@ int32_t tokenizer_n_vocab(const struct tokenizer *tok)
 
 enum vocab_type tokenizer_vocab_type(const struct tokenizer *tok)
 {
-    return tok->type;
+    /* A tokenizer.json has byte fallback where it was made from SentencePiece,
+     * and the same model as GGUF says so. */
+    bool sentencepiece = tok->type == VOCAB_BPE && tok->from_json && tok->bpe.byte_tokens;
+    return sentencepiece ? VOCAB_SENTENCEPIECE : tok->type;
 }
 
 const struct special_tokens *tokenizer_special(const struct tokenizer *tok)
@@ -262,7 +273,7 @@ bool tokenizer_is_control(const struct tokenizer *tok, int32_t id)
 
 unsigned tokenizer_attr(const struct tokenizer *tok, int32_t id)
 {
-    return attr_of(tok, id) & ~(unsigned)TOKEN_END_OF_GENERATION;
+    return attr_of(tok, id) & ~(unsigned)(TOKEN_END_OF_GENERATION | TOKEN_ADDED);
 }
 
 struct slice tokenizer_text(const struct tokenizer *tok, int32_t id)

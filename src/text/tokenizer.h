@@ -17,7 +17,10 @@
 #define METASPACE "\xE2\x96\x81"
 
 /* Besides the door's enum token_attr. */
-enum { TOKEN_END_OF_GENERATION = 1 << 14 };
+enum {
+    TOKEN_ADDED = 1 << 13, /* in a tokenizer.json's added_tokens: sought in text */
+    TOKEN_END_OF_GENERATION = 1 << 14
+};
 
 struct token {
     float score;
@@ -28,11 +31,12 @@ struct token {
 
 /* How a token's spelling becomes the bytes it stands for. */
 enum piece_style {
-    PIECE_PLAIN,      /* as spelled */
-    PIECE_METASPACE,  /* "▁" is a space */
-    PIECE_BYTE_LEVEL, /* GPT-2's alphabet */
-    PIECE_WORDPIECE,  /* "##ing" continues, others begin a word */
-    PIECE_RWKV        /* with backslash escapes */
+    PIECE_PLAIN,       /* as spelled */
+    PIECE_METASPACE,   /* "▁" is a space */
+    PIECE_BYTE_LEVEL,  /* GPT-2's alphabet */
+    PIECE_WORDPIECE,   /* "##ing" continues, others begin a word */
+    PIECE_WORD_SUFFIX, /* "</w>" ends a word */
+    PIECE_RWKV         /* with backslash escapes */
 };
 
 /* Two neighbours and what they make. */
@@ -93,6 +97,7 @@ struct tokenizer {
 
     struct special_tokens special;
     VEC(int32_t) suppressed;
+    VEC(int32_t) stops; /* what else ends generation, by the file's word */
     /* What TEXT_ADD_SPECIAL puts around the text. */
     VEC(int32_t) prefix;
     VEC(int32_t) suffix;
@@ -140,6 +145,9 @@ static inline bool emit(struct encoder *e, int32_t id)
 }
 
 /* ---- Building (called in this order by the loaders) ---- */
+
+/* Without a vocabulary or roles; NULL when out of memory. */
+struct tokenizer *tokenizer_new(void);
 
 /* Add the next token of the vocabulary. */
 bool vocab_add(struct tokenizer *tok, struct slice text, float score, unsigned attr,

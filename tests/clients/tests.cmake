@@ -1,0 +1,8 @@
+# Against other people's clients and libraries, installed from their registries
+# into the build folder when the test runs.
+if(TARGET mlxcel)
+  add_test(NAME clients.tokenizers
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/clients/tokenizers/run.sh $<TARGET_FILE:mlxcel>
+      ${CMAKE_BINARY_DIR}/clients/tokenizers ${CMAKE_CURRENT_SOURCE_DIR}/conformance/vectors.json)
+  set_tests_properties(clients.tokenizers PROPERTIES LABELS slow TIMEOUT 900 SKIP_RETURN_CODE 77)
+endif()
