@@ -6,7 +6,11 @@
  * reader of tensors and metadata need not check them again.
  * Depends on: base, kernels.
  *
- * Sections: opening, tensors, GGUF metadata, Hugging Face folders. */
+ * Models that are not on disk yet are fetched into the cache that the Hugging
+ * Face tools share.
+ *
+ * Sections: opening, tensors, GGUF metadata, Hugging Face folders, fetching,
+ * the cache. */
 #ifndef MLXCEL_FILES_FILES_H
 #define MLXCEL_FILES_FILES_H
 
@@ -214,5 +218,49 @@ const json_t *model_file_json(const struct model_file *file, const char *name, s
  * ERR_NONE. */
 bool model_file_sidecar(const struct model_file *file, const char *name, struct str *out,
                         struct error *err);
+
+/* ---- Fetching --------------------------------------------------------- */
+
+/* Where a model comes from; at most one of path alone, url, docker_repo and
+ * hf_repo (path with url says where to put it). NULL: not given. */
+struct model_source {
+    const char *path;
+    const char *url;         /* http(s); of a split GGUF any shard */
+    const char *docker_repo; /* [NAMESPACE/]NAME[:TAG] on Docker Hub; namespace ai by default */
+    const char *hf_repo;     /* ORG/NAME[:QUANT] */
+    const char *hf_file;     /* a file of hf_repo, instead of choosing by QUANT */
+    const char *hf_token;    /* for private and gated repositories */
+    bool offline;            /* only what the cache has */
+    bool quiet;              /* no progress bar on a terminal */
+};
+
+/* Make the model be on disk and say where: *path (owned by the caller) is what
+ * model_file_open takes. Downloads what is missing, goes on with what was
+ * interrupted, checks sizes and checksums; a file appears under its name only
+ * when it is whole. Other processes that fetch the same wait for each other.
+ * Blocks; any thread.
+ * hf_repo: QUANT picks the first GGUF file whose name has it, without it
+ * Q4_K_M, then Q8_0, then the first; a repository without GGUF files gives its
+ * safetensors folder. Without a network what the cache has is taken.
+ * Environment: MODEL_ENDPOINT or HF_ENDPOINT instead of https://huggingface.co;
+ * the cache's folder as under "the cache". */
+bool model_source_fetch(const struct model_source *source, char **path, struct error *err);
+
+/* ---- The cache -------------------------------------------------------- */
+
+/* The folder of models--ORG--NAME/{blobs,refs,snapshots}: LLAMA_CACHE,
+ * HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
+ * XDG_CACHE_HOME/huggingface/hub, ~/.cache/huggingface/hub, the first that is
+ * set. The caller frees it. */
+char *cache_folder(struct error *err);
+
+struct cached_models {
+    char **names; /* "ORG/NAME:QUANT", or "ORG/NAME" for safetensors; sorted; owned */
+    size_t n;
+};
+
+/* What the cache holds, by what -hf takes. An absent cache is an empty one. */
+bool cache_list(struct cached_models *models, struct error *err);
+void cached_models_free(struct cached_models *models);
 
 #endif
