@@ -45,7 +45,7 @@ void *stage_new(struct stage *out, const struct stage_kind *kind);
 
 /* Divide by a temperature; at 0 or less only the best (the first of equals)
  * stays. */
-void apply_temperature(struct candidates *c, float temperature);
+void scale_by_temperature(struct candidates *c, float temperature);
 
 /* The last n tokens of a sequence; the memory grows with what was pushed, not
  * with n, which a request may set to anything. */

@@ -16,7 +16,7 @@ static void keep_best_only(struct candidates *c)
             c->data[i].logit = -INFINITY;
 }
 
-void apply_temperature(struct candidates *c, float temperature)
+void scale_by_temperature(struct candidates *c, float temperature)
 {
     if (c->n == 0)
         return;
@@ -36,7 +36,7 @@ static void temperature_apply(void *state, struct candidates *c)
 {
     struct temperature_state *s = state;
     if (!(s->range > 0.0f)) {
-        apply_temperature(c, s->temperature);
+        scale_by_temperature(c, s->temperature);
         return;
     }
     if (c->n <= 1)
@@ -50,7 +50,7 @@ static void temperature_apply(void *state, struct candidates *c)
             entropy -= c->data[i].p * logf(c->data[i].p);
     float most = -logf(1.0f / (float)c->n);
     float temperature = low + (high - low) * powf(entropy / most, s->exponent);
-    apply_temperature(c, isnan(temperature) ? s->temperature : temperature);
+    scale_by_temperature(c, isnan(temperature) ? s->temperature : temperature);
 }
 
 static const struct stage_kind temperature_kind = {
