@@ -179,8 +179,9 @@ static void dot_panel(const struct call *c, const struct group *g, const struct 
     }
 }
 
-static void int_item(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
-                     struct int_scratch *own)
+/* Up to ITEM_PANELS panels side by side. */
+static void int_panels(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
+                       struct int_scratch *own)
 {
     struct panel panels[ITEM_PANELS];
     size_t n_panels = (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
@@ -202,6 +203,17 @@ static void int_item(const struct call *c, const struct group *g, size_t first_r
                           begin == 0, own);
         }
     }
+}
+
+/* Many activations share an unpacked chunk of all the item's panels; few of
+ * them leave it at once, and take panel after panel so that it stays in the
+ * first-level cache. */
+static void int_item(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
+                     struct int_scratch *own)
+{
+    size_t step = (g->n_tokens < TILE_TOKENS ? 1 : ITEM_PANELS) * PANEL_ROWS;
+    for (size_t row = 0; row < n_rows; row += step)
+        int_panels(c, g, first_row + row, n_rows - row < step ? n_rows - row : step, own);
 }
 
 /* ---- plain formats ---- */
@@ -333,6 +345,16 @@ static void work(void *arg, int32_t thread, int32_t n_threads)
     }
 }
 
+/* Enough items that threads end together, but long enough that what lies ahead
+ * in memory is mostly the item's own. */
+static size_t int_item_rows(const struct call *c, const struct group *g)
+{
+    size_t n_threads = (size_t)worker_pool_n_threads(c->pool);
+    size_t rows = (size_t)g->w->n_rows / (n_threads * 8) / PANEL_ROWS * PANEL_ROWS;
+    size_t most = (g->n_tokens < TILE_TOKENS ? 8 : ITEM_PANELS) * PANEL_ROWS;
+    return rows < PANEL_ROWS ? PANEL_ROWS : rows > most ? most : rows;
+}
+
 /* Lay out the scratch after `head` bytes and run. The groups are in place. */
 static void run(struct call *c, uint8_t *scratch)
 {
@@ -343,10 +365,7 @@ static void run(struct call *c, uint8_t *scratch)
         struct group *g = &c->groups[i];
         g->through_ints = panel_format_of(g->w, &g->format);
         c->any_ints |= g->through_ints;
-        if (g->through_ints)
-            g->item_rows = g->n_tokens < TILE_TOKENS ? PANEL_ROWS : ITEM_PANELS * PANEL_ROWS;
-        else
-            g->item_rows = FLOAT_ITEM_ROWS;
+        g->item_rows = g->through_ints ? int_item_rows(c, g) : FLOAT_ITEM_ROWS;
         g->first_item = c->n_items;
         g->n_items = ((size_t)g->w->n_rows + g->item_rows - 1) / g->item_rows;
         c->n_items += g->n_items;
