@@ -20,7 +20,8 @@ struct block_format {
     uint16_t len;    /* elements of a block; 0: not a block format */
     uint8_t sub_len; /* elements that share a scale: 16 or 32 */
     bool has_min;    /* else every min is 0 and is not written */
-    uint8_t max_q;   /* the largest |q| */
+    uint8_t offset;  /* q + offset is 0..max */
+    uint8_t max;
     void (*unpack)(const uint8_t *block, struct block_ints *out);
 };
 

@@ -200,7 +200,7 @@ static void unpack_simd_q2_0(const struct lane_rows *r, size_t at, size_t col)
     put_scale(r, col / 32, scale);
     put_scale(r, col / 32 + 1, scale);
     for (unsigned j = 0; j < 16; j++)
-        put_q(r, col + 4 * j, vi_add8(spread_pairs(v[j / 4], j % 4), vi_set8(1)));
+        put_q(r, col + 4 * j, spread_pairs(v[j / 4], j % 4));
 }
 
 static void unpack_simd_q1_0(const struct lane_rows *r, size_t at, size_t col)
@@ -397,7 +397,7 @@ static void unpack_simd_tq2_0(const struct lane_rows *r, size_t at, size_t col)
         for (unsigned j = 0; j < 4; j++) {
             for (unsigned s = 0; s < 4; s++)
                 put_q(r, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
-                      vi_add8(bit_pairs(v[j], 2 * s), vi_set8(1)));
+                      bit_pairs(v[j], 2 * s));
         }
     }
 }

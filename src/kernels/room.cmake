@@ -8,4 +8,7 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(
     src/kernels/avx512_panel.c src/kernels/avx512_float.c
     PROPERTIES COMPILE_OPTIONS "${avx512_flags}")
+  set_source_files_properties(
+    src/kernels/avx2_panel.c src/kernels/avx2_float.c
+    PROPERTIES COMPILE_OPTIONS "-O3;-Wno-sign-conversion;-mavx2;-mfma;-mf16c")
 endif()

@@ -25,6 +25,12 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512vnni") && __builtin_cpu_supports("avx2") &&
            __builtin_cpu_supports("fma");
 }
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+           __builtin_cpu_supports("f16c");
+}
 #endif
 
 static const struct {
@@ -33,6 +39,7 @@ static const struct {
 } tables[] = {
 #if defined(__x86_64__)
     {&kernels_avx512, has_avx512},
+    {&kernels_avx2, has_avx2},
 #endif
     {&kernels_generic, always},
 };
@@ -52,6 +59,15 @@ static void choose(void)
     chosen = tables[i].table;
 }
 
+const struct kernel_table *kernel_table_at(size_t i)
+{
+    for (size_t j = 0; j < sizeof tables / sizeof *tables; j++) {
+        if (tables[j].is_here() && i-- == 0)
+            return tables[j].table;
+    }
+    return NULL;
+}
+
 const struct kernel_table *kernel_table(void)
 {
     pthread_once(&once, choose);
@@ -65,23 +81,26 @@ const char *kernels_isa(void)
 
 bool panel_format_of(const struct matrix *w, struct panel_format *format)
 {
+    const struct block_format *f = block_format(w->dtype);
     switch (w->kind) {
-    case MATRIX_PLAIN: {
-        const struct block_format *f = block_format(w->dtype);
+    case MATRIX_PLAIN:
         if (!f->len)
             return false;
-        /* Formats with a minimum hold unsigned integers already. */
-        *format = (struct panel_format){f->sub_len, f->has_min ? 0 : f->max_q, f->has_min, f->len};
+        *format = (struct panel_format){.sub_len = f->sub_len,
+                                        .offset = f->offset,
+                                        .max = f->max,
+                                        .has_min = f->has_min,
+                                        .block_len = f->len};
         return true;
-    }
     case MATRIX_MLX_AFFINE:
-        *format = (struct panel_format){32, 0, true, 32};
+        *format = (struct panel_format){.sub_len = 32, .block_len = 32, .has_min = true};
+        format->max = (uint8_t)((1u << w->bits) - 1);
         return true;
     case MATRIX_MLX_MXFP4:
-        *format = (struct panel_format){32, 12, false, 32};
+        *format = (struct panel_format){.sub_len = 32, .block_len = 32, .offset = 12, .max = 24};
         return true;
     case MATRIX_MLX_NVFP4:
-        *format = (struct panel_format){16, 12, false, 32};
+        *format = (struct panel_format){.sub_len = 16, .block_len = 32, .offset = 12, .max = 24};
         return true;
     default:
         return false;

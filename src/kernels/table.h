@@ -30,7 +30,8 @@ enum {
 /* What the panels of a format look like. */
 struct panel_format {
     uint8_t sub_len; /* 16 or 32 columns share a scale */
-    uint8_t offset;  /* stored integers are q + offset, 0..255 */
+    uint8_t offset;  /* stored integers are q + offset */
+    uint8_t max;     /* and 0..max */
     bool has_min;
     uint16_t block_len; /* columns unpacked at a time: begin and n are multiples */
 };
@@ -109,7 +110,11 @@ const struct kernel_table *kernel_table(void);
 /* How w is multiplied: false when through floats. */
 bool panel_format_of(const struct matrix *w, struct panel_format *format);
 
-extern const struct kernel_table kernels_avx512;
+extern const struct kernel_table kernels_avx512, kernels_avx2;
+
+/* Table i of those that work on this processor, the best first; NULL past the
+ * last. For tests. */
+const struct kernel_table *kernel_table_at(size_t i);
 
 /* The plain-C kernels. */
 extern const struct kernel_table kernels_generic;

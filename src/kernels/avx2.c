@@ -1,0 +1,18 @@
+/* avx2.c - the table of kernels for AVX2, FMA and F16C. */
+#if defined(__x86_64__)
+#include "kernels/avx2.h"
+
+const struct kernel_table kernels_avx2 = {
+    .name = "avx2",
+    .quantize = quantize_avx2,
+    .unpack = unpack_avx2,
+    .panel_dot = panel_dot_avx2,
+    .float_dots = float_dots_avx2,
+    .lanes_sum = lanes_sum_avx2,
+    .decode = decode_avx2,
+    .scores = scores_avx2,
+    .values = values_avx2,
+    .exp_sum = exp_sum_avx2,
+    .activate = activate_avx2,
+};
+#endif

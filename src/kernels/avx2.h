@@ -1,0 +1,24 @@
+/* avx2.h - the kernels of the AVX2 table. */
+#ifndef MLXCEL_KERNELS_AVX2_H
+#define MLXCEL_KERNELS_AVX2_H
+
+#include "kernels/table.h"
+
+void panel_dot_avx2(const struct panel *p, const struct act_tile *tile, size_t n, size_t n_tokens,
+                    float *const *acc);
+void unpack_avx2(const struct panel_source *s, size_t begin, size_t n, struct panel *out);
+void quantize_avx2(const float *x, size_t n, const struct act_row *out);
+
+void float_dots_avx2(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                     size_t n_x, size_t n, float *acc);
+float lanes_sum_avx2(const float *acc);
+
+void decode_avx2(enum dtype dtype, const void *blocks, float *out, size_t n);
+void scores_avx2(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                 float *scores, size_t stride);
+void values_avx2(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                 size_t dim, float *const *out);
+float exp_sum_avx2(const float *x, float max, size_t n, float *y);
+void activate_avx2(enum activation act, const float *x, size_t n, float *y);
+
+#endif

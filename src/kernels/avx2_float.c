@@ -1,0 +1,379 @@
+/* avx2_float.c - plain formats, activations and attention with AVX2. */
+#if defined(__x86_64__)
+#include "kernels/avx2.h"
+#include "kernels/blocks.h"
+
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float sum8(__m256 v)
+{
+    __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
+    s = _mm_add_ps(s, _mm_movehl_ps(s, s));
+    return _mm_cvtss_f32(_mm_add_ss(s, _mm_shuffle_ps(s, s, 1)));
+}
+
+/* ---- rows of weights times rows of activations ---- */
+
+INLINE __m256 load_weights(enum dtype dtype, const void *w, size_t k)
+{
+    switch (dtype) {
+    case DTYPE_F16:
+        return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)((const uint16_t *)w + k)));
+    case DTYPE_BF16:
+        return _mm256_castsi256_ps(_mm256_slli_epi32(
+            _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)((const uint16_t *)w + k))),
+            16));
+    default:
+        return _mm256_loadu_ps((const float *)w + k);
+    }
+}
+
+/* n_w times n_x outputs (constants) of two registers each: DOT_LANES is 16. */
+INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                 size_t n_x, size_t n, float *acc, size_t stride)
+{
+    __m256 sum[2][2][2];
+    for (size_t i = 0; i < n_w; i++) {
+        for (size_t t = 0; t < n_x; t++) {
+            sum[i][t][0] = _mm256_loadu_ps(acc + (i * stride + t) * DOT_LANES);
+            sum[i][t][1] = _mm256_loadu_ps(acc + (i * stride + t) * DOT_LANES + 8);
+        }
+    }
+    for (size_t k = 0; k < n; k += 8) {
+        __m256 a[2];
+        for (size_t t = 0; t < n_x; t++)
+            a[t] = _mm256_loadu_ps(x[t] + k);
+        for (size_t i = 0; i < n_w; i++) {
+            __m256 b = load_weights(dtype, w[i], k);
+            for (size_t t = 0; t < n_x; t++)
+                sum[i][t][0] = _mm256_fmadd_ps(b, a[t], sum[i][t][0]);
+        }
+        k += 8;
+        for (size_t t = 0; t < n_x; t++)
+            a[t] = _mm256_loadu_ps(x[t] + k);
+        for (size_t i = 0; i < n_w; i++) {
+            __m256 b = load_weights(dtype, w[i], k);
+            for (size_t t = 0; t < n_x; t++)
+                sum[i][t][1] = _mm256_fmadd_ps(b, a[t], sum[i][t][1]);
+        }
+    }
+    for (size_t i = 0; i < n_w; i++) {
+        for (size_t t = 0; t < n_x; t++) {
+            _mm256_storeu_ps(acc + (i * stride + t) * DOT_LANES, sum[i][t][0]);
+            _mm256_storeu_ps(acc + (i * stride + t) * DOT_LANES + 8, sum[i][t][1]);
+        }
+    }
+}
+
+INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                       size_t n_x, size_t n, float *acc)
+{
+    size_t i = 0;
+    for (; i + 2 <= n_w; i += 2) {
+        float *row = acc + i * n_x * DOT_LANES;
+        size_t t = 0;
+        for (; t + 2 <= n_x; t += 2)
+            dots(dtype, w + i, 2, x + t, 2, n, row + t * DOT_LANES, n_x);
+        for (; t < n_x; t++)
+            dots(dtype, w + i, 2, x + t, 1, n, row + t * DOT_LANES, n_x);
+    }
+    for (; i < n_w; i++) {
+        for (size_t t = 0; t < n_x; t++)
+            dots(dtype, w + i, 1, x + t, 1, n, acc + (i * n_x + t) * DOT_LANES, n_x);
+    }
+}
+
+void float_dots_avx2(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
+                     size_t n_x, size_t n, float *acc)
+{
+    size_t whole = n / DOT_LANES * DOT_LANES;
+    switch (dtype) {
+    case DTYPE_F16:
+        dots_dtype(DTYPE_F16, w, n_w, x, n_x, whole, acc);
+        break;
+    case DTYPE_BF16:
+        dots_dtype(DTYPE_BF16, w, n_w, x, n_x, whole, acc);
+        break;
+    default:
+        dots_dtype(DTYPE_F32, w, n_w, x, n_x, whole, acc);
+        break;
+    }
+    if (whole == n)
+        return;
+    const void *w_tail[DOT_WEIGHTS];
+    const float *x_tail[DOT_TOKENS];
+    for (size_t i = 0; i < n_w; i++)
+        w_tail[i] = (const char *)w[i] + whole * dtype_info(dtype)->block_bytes;
+    for (size_t t = 0; t < n_x; t++)
+        x_tail[t] = x[t] + whole;
+    float_dots_generic(dtype, w_tail, n_w, x_tail, n_x, n - whole, acc);
+}
+
+float lanes_sum_avx2(const float *acc)
+{
+    return sum8(_mm256_add_ps(_mm256_loadu_ps(acc), _mm256_loadu_ps(acc + 8)));
+}
+
+/* ---- decoding (the cache's formats) ---- */
+
+static void decode_halves(enum dtype dtype, const uint8_t *in, float *out, size_t n)
+{
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        _mm256_storeu_ps(out + i, load_weights(dtype, in, i));
+    if (i < n)
+        dtype_decode(dtype, in + 2 * i, out + i, n - i);
+}
+
+/* Values 0..15 from the low nibbles, 16..31 from the high ones. */
+INLINE void nibble_halves(const uint8_t *qs, __m128i half[2])
+{
+    __m128i v = _mm_loadu_si128((const __m128i *)qs), mask = _mm_set1_epi8(15);
+    half[0] = _mm_and_si128(v, mask);
+    half[1] = _mm_and_si128(_mm_srli_epi16(v, 4), mask);
+}
+
+/* Bits 0..15 of a word as bytes 0 or 16. */
+INLINE __m128i fifth_bits(unsigned bits)
+{
+    const __m128i each = _mm_set1_epi64x((int64_t)0x8040201008040201);
+    __m128i v = _mm_shuffle_epi8(_mm_cvtsi32_si128((int)bits),
+                                 _mm_setr_epi8(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1));
+    return _mm_and_si128(_mm_cmpeq_epi8(_mm_and_si128(v, each), each), _mm_set1_epi8(16));
+}
+
+INLINE void decode_block(enum dtype dtype, const uint8_t *b, float *out)
+{
+    __m128i half[2];
+    __m256 scale = _mm256_set1_ps(load_f16(b)), min = _mm256_setzero_ps();
+    switch (dtype) {
+    case DTYPE_Q8_0:
+        half[0] = _mm_loadu_si128((const __m128i *)(b + 2));
+        half[1] = _mm_loadu_si128((const __m128i *)(b + 18));
+        break;
+    case DTYPE_Q4_0:
+        nibble_halves(b + 2, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_sub_epi8(half[i], _mm_set1_epi8(8));
+        break;
+    case DTYPE_Q4_1:
+        nibble_halves(b + 4, half);
+        min = _mm256_set1_ps(load_f16(b + 2));
+        break;
+    case DTYPE_Q5_0:
+        nibble_halves(b + 6, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_sub_epi8(_mm_or_si128(half[i], fifth_bits(load_u16(b + 2 + 2 * i))),
+                                   _mm_set1_epi8(16));
+        break;
+    case DTYPE_Q5_1:
+        nibble_halves(b + 8, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_or_si128(half[i], fifth_bits(load_u16(b + 4 + 2 * i)));
+        min = _mm256_set1_ps(load_f16(b + 2));
+        break;
+    default: /* IQ4_NL */
+        nibble_halves(b + 2, half);
+        for (int i = 0; i < 2; i++)
+            half[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)iq4_values), half[i]);
+        break;
+    }
+    for (int i = 0; i < 4; i++) {
+        __m128i eight = i % 2 ? _mm_srli_si128(half[i / 2], 8) : half[i / 2];
+        __m256 v = _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(eight));
+        _mm256_storeu_ps(out + 8 * i, _mm256_add_ps(_mm256_mul_ps(scale, v), min));
+    }
+}
+
+#define DECODE_BLOCKS(dtype)                                                                       \
+    for (size_t i = 0; i < n / 32; i++)                                                            \
+        decode_block(dtype, in + i * dtype_info(dtype)->block_bytes, out + 32 * i);                \
+    break
+
+void decode_avx2(enum dtype dtype, const void *blocks, float *out, size_t n)
+{
+    const uint8_t *in = blocks;
+    switch (dtype) {
+    case DTYPE_F32:
+        memcpy(out, blocks, n * sizeof *out);
+        break;
+    case DTYPE_F16:
+        decode_halves(DTYPE_F16, in, out, n);
+        break;
+    case DTYPE_BF16:
+        decode_halves(DTYPE_BF16, in, out, n);
+        break;
+    case DTYPE_Q8_0:
+        DECODE_BLOCKS(DTYPE_Q8_0);
+    case DTYPE_Q4_0:
+        DECODE_BLOCKS(DTYPE_Q4_0);
+    case DTYPE_Q4_1:
+        DECODE_BLOCKS(DTYPE_Q4_1);
+    case DTYPE_Q5_0:
+        DECODE_BLOCKS(DTYPE_Q5_0);
+    case DTYPE_Q5_1:
+        DECODE_BLOCKS(DTYPE_Q5_1);
+    case DTYPE_IQ4_NL:
+        DECODE_BLOCKS(DTYPE_IQ4_NL);
+    default:
+        dtype_decode(dtype, blocks, out, n);
+        break;
+    }
+}
+
+/* ---- attention ---- */
+
+/* n_q (a constant) queries meet one key: its row is loaded once for them. */
+INLINE void score_rows(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                       float *scores, size_t stride)
+{
+    size_t whole = dim / 8 * 8;
+    for (size_t c = 0; c < n_k; c++, k += dim) {
+        __m256 sum[4];
+        for (size_t i = 0; i < n_q; i++)
+            sum[i] = _mm256_setzero_ps();
+        for (size_t d = 0; d < whole; d += 8) {
+            __m256 v = _mm256_loadu_ps(k + d);
+            for (size_t i = 0; i < n_q; i++)
+                sum[i] = _mm256_fmadd_ps(_mm256_loadu_ps(q[i] + d), v, sum[i]);
+        }
+        for (size_t i = 0; i < n_q; i++) {
+            float s = sum8(sum[i]);
+            for (size_t d = whole; d < dim; d++)
+                s += q[i][d] * k[d];
+            scores[i * stride + c] = s;
+        }
+    }
+}
+
+void scores_avx2(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                 float *scores, size_t stride)
+{
+    size_t i = 0;
+    for (; i + 4 <= n_q; i += 4)
+        score_rows(q + i, 4, k, n_k, dim, scores + i * stride, stride);
+    for (; i < n_q; i++)
+        score_rows(q + i, 1, k, n_k, dim, scores + i * stride, stride);
+}
+
+INLINE void value_rows(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                       size_t dim, float *const *out)
+{
+    size_t d = 0;
+    for (; d + 16 <= dim; d += 16) {
+        __m256 sum[4][2];
+        for (size_t i = 0; i < n_q; i++) {
+            sum[i][0] = _mm256_loadu_ps(out[i] + d);
+            sum[i][1] = _mm256_loadu_ps(out[i] + d + 8);
+        }
+        for (size_t c = 0; c < n_k; c++) {
+            __m256 a = _mm256_loadu_ps(v + c * dim + d), b = _mm256_loadu_ps(v + c * dim + d + 8);
+            for (size_t i = 0; i < n_q; i++) {
+                __m256 w = _mm256_set1_ps(weights[i * stride + c]);
+                sum[i][0] = _mm256_fmadd_ps(w, a, sum[i][0]);
+                sum[i][1] = _mm256_fmadd_ps(w, b, sum[i][1]);
+            }
+        }
+        for (size_t i = 0; i < n_q; i++) {
+            _mm256_storeu_ps(out[i] + d, sum[i][0]);
+            _mm256_storeu_ps(out[i] + d + 8, sum[i][1]);
+        }
+    }
+    for (; d < dim; d++) {
+        for (size_t i = 0; i < n_q; i++) {
+            for (size_t c = 0; c < n_k; c++)
+                out[i][d] += weights[i * stride + c] * v[c * dim + d];
+        }
+    }
+}
+
+void values_avx2(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
+                 size_t dim, float *const *out)
+{
+    size_t i = 0;
+    for (; i + 4 <= n_q; i += 4)
+        value_rows(weights + i * stride, stride, 4, v, n_k, dim, out + i);
+    for (; i < n_q; i++)
+        value_rows(weights + i * stride, stride, 1, v, n_k, dim, out + i);
+}
+
+/* ---- exponentials ---- */
+
+/* exp(x) = 2^n exp(r), as in avx512_float.c; below -87 it is 0, since 2^n is
+ * made of exponent bits. */
+INLINE __m256 exp8(__m256 x)
+{
+    __m256 tiny = _mm256_cmp_ps(x, _mm256_set1_ps(-87), _CMP_LT_OQ);
+    x = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(-87)), _mm256_set1_ps(88));
+    __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504089f)),
+                               _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
+    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), r);
+    __m256 p = _mm256_set1_ps(1.0f / 720);
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 120));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 24));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 6));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1));
+    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1));
+    __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
+    p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
+    return _mm256_andnot_ps(tiny, p);
+}
+
+float exp_sum_avx2(const float *x, float max, size_t n, float *y)
+{
+    __m256 sum = _mm256_setzero_ps(), shift = _mm256_set1_ps(max);
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8) {
+        __m256 e = exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i), shift));
+        _mm256_storeu_ps(y + i, e);
+        sum = _mm256_add_ps(sum, e);
+    }
+    float total = sum8(sum);
+    return i < n ? total + exp_sum_generic(x + i, max, n - i, y + i) : total;
+}
+
+/* x / (1 + exp(-alpha x)) */
+INLINE __m256 gated_sigmoid(__m256 x, float alpha)
+{
+    __m256 e = exp8(_mm256_mul_ps(x, _mm256_set1_ps(-alpha)));
+    return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1), e));
+}
+
+/* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)) */
+INLINE __m256 gelu8(__m256 x)
+{
+    __m256 one = _mm256_set1_ps(1);
+    __m256 cubic = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.044715f), one);
+    __m256 u = _mm256_mul_ps(_mm256_mul_ps(x, _mm256_set1_ps(0.7978845608f)), cubic);
+    return _mm256_div_ps(x, _mm256_add_ps(one, exp8(_mm256_mul_ps(u, _mm256_set1_ps(-2)))));
+}
+
+#define EACH8(expression)                                                                          \
+    for (; i + 8 <= n; i += 8) {                                                                   \
+        __m256 v = _mm256_loadu_ps(x + i);                                                         \
+        _mm256_storeu_ps(y + i, (expression));                                                     \
+    }                                                                                              \
+    break
+
+void activate_avx2(enum activation act, const float *x, size_t n, float *y)
+{
+    size_t i = 0;
+    switch (act) {
+    case ACT_SILU:
+        EACH8(gated_sigmoid(v, 1));
+    case ACT_GELU:
+        EACH8(gelu8(v));
+    case ACT_GELU_QUICK:
+        EACH8(gated_sigmoid(v, 1.702f));
+    default:
+        break;
+    }
+    activate_generic(act, x + i, n - i, y + i);
+}
+#endif
