@@ -225,10 +225,22 @@ bool sampler_grammar_done(const struct sampler *s);
  * what was expected; ERR_LIMIT for a size that explodes. */
 bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct error *err);
 
-/* A GBNF text for a JSON schema (the subset DESIGN.md lists; keys keep their
- * order). Appends to out. ERR_UNSUPPORTED or ERR_INVALID names the keyword that
- * cannot be honoured. */
+/* A GBNF text for a JSON schema (draft 2020-12; keys keep their order): type and
+ * lists of types, nullable, enum, const, properties, required,
+ * additionalProperties, items, prefixItems, minItems, maxItems, anyOf, oneOf of
+ * alternatives that exclude each other, allOf, $ref within the schema, pattern,
+ * format (date, time, date-time, uuid), minLength, maxLength, bounds of numbers.
+ * Every text the grammar admits is valid; not every valid text is admitted.
+ * Appends to out. ERR_INVALID, whose message begins "JSON schema conversion
+ * failed:\n", names what cannot be honoured. Cost: linear in the grammar, which
+ * is limited. */
 bool schema_to_grammar(const json_t *schema, struct str *out, struct error *err);
+
+/* Strict is what schema_to_grammar does. Lenient leaves out what a grammar cannot
+ * say (not, multipleOf, uniqueItems, ...) instead of refusing it: for the
+ * parameters of tools, which are a help to the model, not a promise to the
+ * client. */
+enum schema_mode { SCHEMA_STRICT, SCHEMA_LENIENT };
 
 /* A grammar put together from rules and schemas (tool calls). */
 struct grammar_builder;
@@ -238,10 +250,12 @@ void grammar_builder_free(struct grammar_builder *b);
  * a name taken by another body gets a number. Returns the name really used,
  * owned by the builder; NULL when out of memory. */
 const char *grammar_builder_rule(struct grammar_builder *b, const char *name, const char *body);
-/* Add the rules of a schema; returns the name of the one that stands for it. */
+/* Add the rules of a schema ("" or "root" makes it the root); returns the name
+ * of the rule that stands for it, owned by the builder; NULL with *err as
+ * schema_to_grammar. */
 const char *grammar_builder_schema(struct grammar_builder *b, const char *name,
-                                   const json_t *schema, struct error *err);
-/* The text of all rules. */
+                                   const json_t *schema, enum schema_mode mode, struct error *err);
+/* Append the text of all rules, sorted by name. Fails when out of memory. */
 bool grammar_builder_text(struct grammar_builder *b, struct str *out, struct error *err);
 /* A string as a GBNF literal, quotes included. */
 bool grammar_append_literal(struct str *out, struct slice text);

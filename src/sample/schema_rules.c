@@ -1,0 +1,318 @@
+/* schema_rules.c - the named rules of a grammar under construction, and those
+ * that every schema may need. */
+#include "sample/schema.h"
+
+#include <stdlib.h>
+
+enum { RULES_MAX = 100000, BODIES_MAX = 16 << 20 };
+
+/* What JSON is made of. Names and bodies are those of the reference, because
+ * responses show the grammar; the dates are ours: they have as many days as
+ * their months. */
+static const struct {
+    const char *name, *body;
+    const char *needs[6];
+    bool format; /* a format of strings, not a type */
+} primitives[] = {
+    {"boolean", "(\"true\" | \"false\")", {0}, false},
+    {"decimal-part", "[0-9]{1,16}", {0}, false},
+    {"integral-part", "[0] | [1-9] [0-9]{0,15}", {0}, false},
+    {"number",
+     "(\"-\"? integral-part) (\".\" decimal-part)? ([eE] [-+]? integral-part)?",
+     {"integral-part", "decimal-part"},
+     false},
+    {"integer", "(\"-\"? integral-part)", {"integral-part"}, false},
+    {"value",
+     "object | array | string | number | boolean | null",
+     {"object", "array", "string", "number", "boolean", "null"},
+     false},
+    {"object",
+     "\"{\" space ( string \":\" space value (\",\" space string \":\" space value)* )? space "
+     "\"}\"",
+     {"string", "value"},
+     false},
+    {"array", "\"[\" space ( value (\",\" space value)* )? space \"]\"", {"value"}, false},
+    {"uuid",
+     "\"\\\"\" [0-9a-fA-F]{8} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{4} \"-\" [0-9a-fA-F]{4} \"-\" "
+     "[0-9a-fA-F]{12} \"\\\"\"",
+     {0},
+     false},
+    {"char",
+     "[^\"\\\\\\x7F\\x00-\\x1F] | [\\\\] ([\"\\\\bfnrt] | \"u\" [0-9a-fA-F]{4})",
+     {0},
+     false},
+    {"string", "\"\\\"\" char* \"\\\"\"", {"char"}, false},
+    {"null", "\"null\"", {0}, false},
+    {"date",
+     "[0-9]{4} \"-\" ( ( \"0\" [1-9] | \"1\" [0-2] ) \"-\" ( \"0\" [1-9] | \"1\" [0-9] | \"2\" "
+     "[0-8] ) | ( \"0\" [13-9] | \"1\" [0-2] ) \"-\" ( \"29\" | \"30\" ) | ( \"0\" [13578] | \"1\" "
+     "[02] ) \"-31\" )",
+     {0},
+     true},
+    {"time",
+     "([01] [0-9] | \"2\" [0-3]) \":\" [0-5] [0-9] \":\" [0-5] [0-9] ( \".\" [0-9]{3} )? ( \"Z\" | "
+     "( \"+\" | \"-\" ) ( [01] [0-9] | \"2\" [0-3] ) \":\" [0-5] [0-9] )",
+     {0},
+     true},
+    {"date-time", "date \"T\" time", {"date", "time"}, true},
+    {"date-string", "\"\\\"\" date \"\\\"\"", {"date"}, true},
+    {"time-string", "\"\\\"\" time \"\\\"\"", {"time"}, true},
+    {"date-time-string", "\"\\\"\" date-time \"\\\"\"", {"date-time"}, true},
+};
+
+enum { N_PRIMITIVES = sizeof primitives / sizeof *primitives };
+
+static int find_primitive(const char *name)
+{
+    for (int i = 0; i < N_PRIMITIVES; i++)
+        if (strcmp(primitives[i].name, name) == 0)
+            return i;
+    return -1;
+}
+
+bool rules_is_primitive(const char *name)
+{
+    int i = find_primitive(name);
+    return i >= 0 && !primitives[i].format;
+}
+
+bool rules_is_reserved(const char *name)
+{
+    return strcmp(name, "root") == 0 || find_primitive(name) >= 0;
+}
+
+/* ---- the table ---- */
+
+static size_t hash_text(const char *text)
+{
+    uint64_t hash = 14695981039346656037u;
+    for (; *text; text++)
+        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
+    return (size_t)(hash ^ hash >> 32);
+}
+
+static struct rule *find_rule(const struct grammar_builder *b, const char *name)
+{
+    if (!b->index_capacity)
+        return NULL;
+    size_t mask = b->index_capacity - 1;
+    for (size_t at = hash_text(name) & mask; b->index[at]; at = (at + 1) & mask)
+        if (strcmp(b->rules.data[b->index[at] - 1].name, name) == 0)
+            return &b->rules.data[b->index[at] - 1];
+    return NULL;
+}
+
+bool rules_have(const struct grammar_builder *b, const char *name)
+{
+    return find_rule(b, name);
+}
+
+static bool grow_index(struct grammar_builder *b)
+{
+    if (b->rules.n * 2 < b->index_capacity)
+        return true;
+    size_t capacity = b->index_capacity ? b->index_capacity * 2 : 64;
+    uint32_t *index = calloc(capacity, sizeof *index);
+    if (!index)
+        return false;
+    for (size_t i = 0; i < b->rules.n; i++) {
+        size_t at = hash_text(b->rules.data[i].name) & (capacity - 1);
+        while (index[at])
+            at = (at + 1) & (capacity - 1);
+        index[at] = (uint32_t)i + 1;
+    }
+    free(b->index);
+    b->index = index;
+    b->index_capacity = capacity;
+    return true;
+}
+
+static const char *insert_rule(struct grammar_builder *b, const char *name, const char *body)
+{
+    if (b->rules.n >= RULES_MAX)
+        return schema_fail(b, "the schema needs more than %d rules", RULES_MAX);
+    struct rule rule = {slice_duplicate(slice_of(name)), slice_duplicate(slice_of(body))};
+    if (!rule.name || !rule.body || !grow_index(b) || !VEC_PUSH(&b->rules, rule)) {
+        free(rule.name);
+        free(rule.body);
+        error_memory(b->err);
+        return NULL;
+    }
+    size_t mask = b->index_capacity - 1, at = hash_text(name) & mask;
+    while (b->index[at])
+        at = (at + 1) & mask;
+    b->index[at] = (uint32_t)b->rules.n;
+    return rule.name;
+}
+
+/* Letters, digits and '-' stay; a run of others becomes one '-'. */
+static void clean_name(struct str *out, const char *name)
+{
+    for (bool odd = false; *name; name++) {
+        char c = *name;
+        if ((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+            c == '-') {
+            str_append_char(out, c);
+            odd = false;
+        } else if (!odd) {
+            str_append_char(out, '-');
+            odd = true;
+        }
+    }
+}
+
+const char *rules_add(struct grammar_builder *b, const char *name, const char *body)
+{
+    struct str clean = {0};
+    const char *result = NULL;
+    if (!name || !body)
+        return NULL;
+    if (strlen(body) > BODIES_MAX)
+        return schema_fail(b, "a part of the schema makes a rule that is too large");
+    clean_name(&clean, name);
+    size_t length = clean.len;
+    for (int i = -1; !clean.failed; i++) {
+        if (i >= 0) {
+            str_truncate(&clean, length);
+            str_append_format(&clean, "%d", i);
+        }
+        const struct rule *known = find_rule(b, str_text(&clean));
+        if (known && strcmp(known->body, body) != 0)
+            continue;
+        result = known ? known->name : insert_rule(b, str_text(&clean), body);
+        break;
+    }
+    if (clean.failed)
+        error_memory(b->err);
+    str_free(&clean);
+    return result;
+}
+
+const char *rules_add_str(struct grammar_builder *b, const char *name, struct str *body)
+{
+    const char *result = NULL;
+    if (body->failed)
+        error_memory(b->err);
+    else
+        result = rules_add(b, name, str_text(body));
+    str_free(body);
+    return result;
+}
+
+const char *rules_add_primitive(struct grammar_builder *b, const char *name, const char *primitive)
+{
+    int i = find_primitive(primitive);
+    if (i < 0)
+        return schema_fail(b, "Rule %s not known", primitive);
+    const char *result = rules_add(b, name ? name : primitive, primitives[i].body);
+    for (int j = 0; result && j < 6 && primitives[i].needs[j]; j++)
+        if (!rules_have(b, primitives[i].needs[j]) &&
+            !rules_add_primitive(b, NULL, primitives[i].needs[j]))
+            return NULL;
+    return result;
+}
+
+void append_repetition(struct str *out, const char *item, int64_t min, int64_t max,
+                       const char *separator)
+{
+    if (max == 0)
+        return;
+    if (min == 0 && max == 1) {
+        str_append_format(out, "%s?", item);
+        return;
+    }
+    if (!separator) {
+        if (max < 0 && min <= 1)
+            str_append_format(out, "%s%c", item, min == 1 ? '+' : '*');
+        else if (max < 0)
+            str_append_format(out, "%s{%lld,}", item, (long long)min);
+        else
+            str_append_format(out, "%s{%lld,%lld}", item, (long long)min, (long long)max);
+        return;
+    }
+    struct str more = {0};
+    str_append_format(&more, "(%s %s)", separator, item);
+    str_append_format(out, "%s%s ", min == 0 ? "(" : "", item);
+    append_repetition(out, str_text(&more), min == 0 ? 0 : min - 1, max < 0 ? -1 : max - 1, NULL);
+    if (min == 0)
+        str_append_text(out, ")?");
+    out->failed = out->failed || more.failed;
+    str_free(&more);
+}
+
+/* ---- the door ---- */
+
+struct grammar_builder *grammar_builder_create(struct error *err)
+{
+    struct grammar_builder *b = calloc(1, sizeof *b);
+    if (!b || !rules_add(b, "space", "| \" \" | \"\\n\"{1,2} [ \\t]{0,20}")) {
+        grammar_builder_free(b);
+        error_memory(err);
+        return NULL;
+    }
+    return b;
+}
+
+void grammar_builder_free(struct grammar_builder *b)
+{
+    if (!b)
+        return;
+    for (size_t i = 0; i < b->rules.n; i++) {
+        free(b->rules.data[i].name);
+        free(b->rules.data[i].body);
+    }
+    for (size_t i = 0; i < b->refs.n; i++) {
+        free(b->refs.data[i].pointer);
+        free(b->refs.data[i].name);
+    }
+    for (size_t i = 0; i < b->owned.n; i++)
+        json_decref(b->owned.data[i]);
+    VEC_FREE(&b->rules);
+    VEC_FREE(&b->refs);
+    VEC_FREE(&b->owned);
+    free(b->index);
+    free(b);
+}
+
+const char *grammar_builder_rule(struct grammar_builder *b, const char *name, const char *body)
+{
+    b->err = NULL;
+    return rules_add(b, name, body);
+}
+
+static int compare_rules(const void *a, const void *b)
+{
+    return strcmp(((const struct rule *)a)->name, ((const struct rule *)b)->name);
+}
+
+bool grammar_builder_text(struct grammar_builder *b, struct str *out, struct error *err)
+{
+    struct rule *sorted = malloc((b->rules.n + 1) * sizeof *sorted);
+    if (!sorted)
+        return error_memory(err);
+    memcpy(sorted, b->rules.data, b->rules.n * sizeof *sorted);
+    qsort(sorted, b->rules.n, sizeof *sorted, compare_rules);
+    for (size_t i = 0; i < b->rules.n; i++)
+        str_append_format(out, "%s ::= %s\n", sorted[i].name, sorted[i].body);
+    free(sorted);
+    if (out->failed)
+        return error_memory(err);
+    return true;
+}
+
+bool grammar_append_literal(struct str *out, struct slice text)
+{
+    str_append_char(out, '"');
+    for (size_t i = 0; i < text.len; i++) {
+        char c = text.data[i];
+        if (c == '\r')
+            str_append_text(out, "\\r");
+        else if (c == '\n')
+            str_append_text(out, "\\n");
+        else if (c == '"' || c == '\\')
+            str_append_format(out, "\\%c", c);
+        else
+            str_append_char(out, c);
+    }
+    return str_append_char(out, '"');
+}
