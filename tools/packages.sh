@@ -6,6 +6,7 @@ libcurl4-gnutls-dev libgnutls28-dev libjansson-dev libpcre2-dev libutf8proc-dev
 zlib1g-dev libinih-dev"
 
 TEST_PACKAGES="$BUILD_PACKAGES libcmocka-dev clang libclang-rt-14-dev curl python3
+python3-jsonschema
 python3-jinja2 gnutls-bin openssl valgrind bash gcc-aarch64-linux-gnu
 libc6-dev-arm64-cross qemu-user"
 

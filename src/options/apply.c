@@ -160,26 +160,30 @@ static void refuse(struct option_parser *p, const struct option_use *use)
               use->value ? use->value : "", o->note);
 }
 
+/* Nothing would change: the value may pass. */
+static bool is_inert(const struct option_use *use)
+{
+    const char *inert = use->option->inert;
+    if (!inert)
+        return false;
+    if (!strcmp(inert, "*"))
+        return true;
+    if (!use->value)
+        return !use->on && !strcmp(inert, "off");
+    struct slice word;
+    while (next_word(&inert, &word))
+        if (slice_equal_text(word, use->value))
+            return true;
+    return false;
+}
+
 static bool apply_refused(struct option_parser *p, const struct option_use *use, struct error *err)
 {
     const struct option *o = use->option;
-    if (o->inert && !strcmp(o->inert, "*")) {
-        int64_t n;
-        return !use->value || o->max == 0 ||
-               read_int(use, (int64_t)o->min, (int64_t)o->max, &n, err);
-    }
-    if (!use->value) {
-        if (use->on || !o->inert || strcmp(o->inert, "off") != 0)
-            refuse(p, use);
-        return true;
-    }
-    const char *rest = o->inert;
-    struct slice word;
-    while (next_word(&rest, &word))
-        if (slice_equal_text(word, use->value))
-            return true;
-    refuse(p, use);
-    return true;
+    int64_t n;
+    if (!is_inert(use))
+        refuse(p, use);
+    return !use->value || o->max == 0 || read_int(use, (int64_t)o->min, (int64_t)o->max, &n, err);
 }
 
 bool apply_tensor_placement(struct option_parser *p, const struct option_use *use,
@@ -202,6 +206,7 @@ bool apply_tensor_placement(struct option_parser *p, const struct option_use *us
 
 bool apply_spec_type(struct option_parser *p, const struct option_use *use, struct error *err)
 {
+    (void)p;
     for (const char *part = use->value; part;) {
         const char *comma = strchr(part, ',');
         struct slice item = {part, comma ? (size_t)(comma - part) : strlen(part)};
@@ -215,8 +220,6 @@ bool apply_spec_type(struct option_parser *p, const struct option_use *use, stru
         }
         if (!found)
             return bad_value(use, err, use->option->value);
-        if (!slice_equal_text(item, "none"))
-            refuse(p, use);
         part = comma ? comma + 1 : NULL;
     }
     return true;
@@ -252,20 +255,10 @@ static bool apply_action(struct option_parser *p, const struct option *o)
     return true;
 }
 
-bool option_apply(struct option_parser *p, const struct option_use *use, struct error *err)
+static bool apply_by_type(struct option_parser *p, const struct option_use *use, struct error *err)
 {
     const struct option *o = use->option;
     void *field = (char *)p->options + o->field;
-    size_t index = option_index(o);
-    p->given[index] = true;
-    if (o->deprecated && !p->warned[index]) {
-        p->warned[index] = true;
-        if (!option_warn(p, "%s is deprecated; it means %s", use->source, o->note))
-            return error_memory(err);
-    }
-    if (o->user_key &&
-        !list_insert(p->options, &p->options->sampling.set_by_user, slice_of(o->user_key)))
-        return error_memory(err);
     switch (o->type) {
     case OPT_ACTION:
         return apply_action(p, o);
@@ -313,6 +306,27 @@ bool option_apply(struct option_parser *p, const struct option_use *use, struct 
     case OPT_REFUSED:
         return apply_refused(p, use, err);
     }
+    return true;
+}
+
+bool option_apply(struct option_parser *p, const struct option_use *use, struct error *err)
+{
+    const struct option *o = use->option;
+    size_t index = option_index(o);
+    p->given[index] = true;
+    if (o->deprecated && !p->warned[index]) {
+        p->warned[index] = true;
+        if (!option_warn(p, "%s is deprecated; it means %s", use->source, o->note))
+            return error_memory(err);
+    }
+    if (o->user_key &&
+        !list_insert(p->options, &p->options->sampling.set_by_user, slice_of(o->user_key)))
+        return error_memory(err);
+    if (!apply_by_type(p, use, err))
+        return false;
+    /* Read, so that a bad value is told from a good one that is not served. */
+    if (o->state == STATE_DEFERRED && o->type != OPT_REFUSED && !is_inert(use))
+        refuse(p, use);
     return true;
 }
 

@@ -120,14 +120,13 @@ struct context_options {
     int flash_attn;           /* enum option_tristate */
     const char *cache_type_k; /* "f16": a dtype's name in lower case */
     const char *cache_type_v;
-    bool warmup;            /* true */
-    int pooling;            /* -1 unspecified, 0 none, 1 mean, 2 cls, 3 last, 4 rank */
-    bool embedding;         /* serve embeddings only */
-    int32_t embd_normalize; /* 2 */
-    int rope_scaling;       /* -1 unspecified, 0 none, 1 linear, 2 yarn */
-    float rope_freq_base;   /* 0: the model's own */
-    float rope_freq_scale;  /* 0: the model's own */
-    int32_t yarn_orig_ctx;  /* 0: the model's own */
+    bool warmup;           /* true */
+    int pooling;           /* -1 unspecified, 0 none, 1 mean, 2 cls, 3 last, 4 rank */
+    bool embedding;        /* serve embeddings only */
+    int rope_scaling;      /* -1 unspecified, 0 none, 1 linear, 2 yarn */
+    float rope_freq_base;  /* 0: the model's own */
+    float rope_freq_scale; /* 0: the model's own */
+    int32_t yarn_orig_ctx; /* 0: the model's own */
     float yarn_ext_factor, yarn_attn_factor, yarn_beta_slow, yarn_beta_fast; /* -1 */
 };
 
@@ -147,8 +146,6 @@ struct cache_options {
     int32_t n_cache_reuse;        /* 0 */
     int32_t cache_ram_mib;        /* 8192; -1 no limit, 0 off */
     bool cache_idle_slots;        /* true */
-    int32_t n_ctx_checkpoints;    /* 32 */
-    int32_t checkpoint_min_step;  /* 8192 */
     const char *slot_save_path;   /* ends in '/'; NULL: off */
     float slot_prompt_similarity; /* 0.1; 0 off */
 };

@@ -271,7 +271,12 @@ static void what_is_not_served_is_refused_not_ignored(void **state)
     refused(PARSE("--rpc", "a:1"), "several machines");
     refused(PARSE("--tools", "all"), "tools");
     refused(PARSE("--models-dir", "/"), "one process serves one model");
-    accepted(PARSE("--spec-type", "none", "--no-mmproj", "--no-agent", "--no-ui-mcp-proxy"));
+    refused(PARSE("--embedding"), "embeddings and reranking");
+    refused(PARSE("--pooling", "mean"), "embeddings and reranking");
+    refused(PARSE("--embd-gemma-default"), "embeddings and reranking");
+    refused(PARSE("-ctxcp", "8"), "--swa-full");
+    accepted(PARSE("-ctxcp", "0", "--spec-type", "none", "--no-mmproj", "--no-agent",
+                   "--no-ui-mcp-proxy"));
 }
 
 static void an_action_wins_over_a_refusal_but_not_over_a_mistake(void **state)
