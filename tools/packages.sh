@@ -2,7 +2,7 @@
 # Sourced by ./run and ./test.
 
 BUILD_PACKAGES="gcc cmake ninja-build pkg-config libc6-dev libmicrohttpd-dev
-libcurl4-gnutls-dev libgnutls28-dev libjansson-dev libpcre2-dev libutf8proc-dev
+libcurl4-gnutls-dev libgnutls28-dev nettle-dev libjansson-dev libpcre2-dev libutf8proc-dev
 zlib1g-dev libinih-dev"
 
 TEST_PACKAGES="$BUILD_PACKAGES libcmocka-dev clang libclang-rt-14-dev curl python3

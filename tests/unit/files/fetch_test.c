@@ -16,6 +16,16 @@
 
 #define COMMIT "0123456789abcdef0123456789abcdef01234567"
 
+/* The hub answers on threads of its own. Whoever looks at it or changes it is
+ * ordered by this lock with whom it answered before. */
+static pthread_mutex_t hub_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void hub_sync(void)
+{
+    pthread_mutex_lock(&hub_lock);
+    pthread_mutex_unlock(&hub_lock);
+}
+
 /* ---- The hub ---------------------------------------------------------- */
 
 struct hub {
@@ -118,7 +128,7 @@ static void put_file(struct hub *hub, const char *head, struct slice content, st
     str_free(&body);
 }
 
-static void answer(void *arg, const char *head, struct slice body, struct str *out)
+static void answer_in_turn(void *arg, const char *head, struct slice body, struct str *out)
 {
     struct hub *hub = arg;
     const char *path = strchr(head, ' ') + 1;
@@ -154,6 +164,13 @@ static void answer(void *arg, const char *head, struct slice body, struct str *o
             return;
         }
     put_reply(out, "404 Not Found", "", SLICE("no"));
+}
+
+static void answer(void *arg, const char *head, struct slice body, struct str *out)
+{
+    pthread_mutex_lock(&hub_lock);
+    answer_in_turn(arg, head, body, out);
+    pthread_mutex_unlock(&hub_lock);
 }
 
 static void add_file(struct hub *hub, const char *path, size_t size)
@@ -207,16 +224,29 @@ static char *fetch_ok(const struct model_source *source)
 {
     char *path;
     struct error err = {0};
+    hub_sync();
     if (!model_source_fetch(source, &path, &err))
         fail_msg("%s", err.message);
+    hub_sync();
     return path;
+}
+
+/* download_file, in order with the hub. */
+static bool get(const struct download *download, struct error *err)
+{
+    hub_sync();
+    bool ok = download_file(download, err);
+    hub_sync();
+    return ok;
 }
 
 static void fetch_fails(const struct model_source *source, const char *word)
 {
     char *path;
     struct error err = {0};
+    hub_sync();
     assert_false(model_source_fetch(source, &path, &err));
+    hub_sync();
     assert_null(path);
     if (!strstr(err.message, word))
         fail_msg("the message lacks '%s': %s", word, err.message);
@@ -420,23 +450,23 @@ static void an_interrupted_download_is_gone_on_with(void **state)
     char *path = text_format("%s/m.gguf", hub.folder);
     struct download download = {.url = url, .path = path, .quiet = true, .retry_ms = 1};
     struct error err = {0};
-    if (!download_file(&download, &err))
+    if (!get(&download, &err))
         fail_msg("%s", err.message);
     assert_holds(path, &hub.contents[0]);
     assert_int_equal(hub.n_downloads, 4); /* 300, 300, 300, 100 */
     assert_string_equal(hub.last_range, "900-");
     /* once more: not changed, nothing is sent */
-    assert_true(download_file(&download, &err));
+    assert_true(get(&download, &err));
     assert_int_equal(hub.n_downloads, 5);
     /* another file is there now */
     hub.etag = "\"two\"";
     hub.cut_after = 0;
     hub.contents[0].data[0] ^= 1;
-    assert_true(download_file(&download, &err));
+    assert_true(get(&download, &err));
     assert_holds(path, &hub.contents[0]);
     /* and when nobody answers, what is there serves */
     hub_unplug(&hub);
-    assert_true(download_file(&download, &err));
+    assert_true(get(&download, &err));
     free(path);
     free(url);
     hub_close(&hub);
@@ -453,14 +483,14 @@ static void bytes_of_another_version_are_not_mixed_in(void **state)
     free(scratch_write(hub.folder, "m.gguf.downloadInProgress", SLICE("old bytes")));
     struct download download = {.url = url, .path = path, .quiet = true, .retry_ms = 1};
     struct error err = {0};
-    assert_true(download_file(&download, &err)); /* of what these bytes are is not known */
+    assert_true(get(&download, &err)); /* of what these bytes are is not known */
     assert_holds(path, &hub.contents[0]);
     unlink(path);
     /* a server without ranges sends all again */
     free(scratch_write(hub.folder, "m.gguf.downloadInProgress", SLICE("old bytes")));
     free(scratch_write(hub.folder, "m.gguf.downloadInProgress.etag", SLICE("\"one\"")));
     hub.no_ranges = true;
-    assert_true(download_file(&download, &err));
+    assert_true(get(&download, &err));
     assert_string_equal(hub.last_range, "9-");
     assert_holds(path, &hub.contents[0]);
     free(path);
@@ -497,7 +527,7 @@ static void a_download_that_gets_nowhere_gives_up(void **state)
     char *path = text_format("%s/m.gguf", hub.folder);
     struct download download = {.url = url, .path = path, .quiet = true, .retry_ms = 1};
     struct error err = {0};
-    assert_false(download_file(&download, &err));
+    assert_false(get(&download, &err));
     assert_non_null(strstr(err.message, "503"));
     assert_int_equal(hub.n_requests, 3);
     assert_false(path_exists(path));
@@ -514,6 +544,7 @@ static void two_processes_do_not_fight(void **state)
     hub_open(&hub);
     add_file(&hub, "m-Q8_0.gguf", 200000);
     fflush(NULL);
+    hub_sync();
     pid_t pids[4];
     for (int i = 0; i < 4; i++) {
         pids[i] = fork();
@@ -528,6 +559,7 @@ static void two_processes_do_not_fight(void **state)
         assert_int_equal(waitpid(pids[i], &status, 0), pids[i]);
         assert_int_equal(status, 0);
     }
+    hub_sync();
     assert_int_equal(hub.n_downloads, 1);
     hub_close(&hub);
 }
@@ -575,7 +607,7 @@ static void urls_go_to_the_cache_or_where_the_path_says(void **state)
     hub_close(&hub);
 }
 
-static void answer_docker(void *arg, const char *head, struct slice body, struct str *out)
+static void answer_docker_in_turn(void *arg, const char *head, struct slice body, struct str *out)
 {
     struct hub *hub = arg;
     char digest[65], json[512];
@@ -597,6 +629,13 @@ static void answer_docker(void *arg, const char *head, struct slice body, struct
         put_reply(out, "404 No", "", SLICE(""));
 }
 
+static void answer_docker(void *arg, const char *head, struct slice body, struct str *out)
+{
+    pthread_mutex_lock(&hub_lock);
+    answer_docker_in_turn(arg, head, body, out);
+    pthread_mutex_unlock(&hub_lock);
+}
+
 static void docker_models_are_fetched_by_their_layer(void **state)
 {
     (void)state;
@@ -608,6 +647,7 @@ static void docker_models_are_fetched_by_their_layer(void **state)
     struct model_source source = {.docker_repo = "small:q4", .quiet = true};
     char *path = NULL;
     struct error err = {0};
+    hub_sync();
     if (!docker_fetch(&hosts, &source, &path, &err))
         fail_msg("%s", err.message);
     char *want = text_format("%s/ai_small_q4.gguf", hub.folder);
@@ -616,6 +656,7 @@ static void docker_models_are_fetched_by_their_layer(void **state)
     free(path);
     free(want);
     assert_true(docker_fetch(&hosts, &source, &path, &err));
+    hub_sync();
     assert_int_equal(hub.n_downloads, 1);
     free(path);
     source.docker_repo = "other";
