@@ -5,6 +5,7 @@
 const struct kernel_table kernels_avx2 = {
     .name = "avx2",
     .quantize = quantize_avx2,
+    .quantize_wide = quantize_wide_avx2,
     .unpack = unpack_avx2,
     .panel_dot = panel_dot_avx2,
     .float_dots = float_dots_avx2,
@@ -12,6 +13,7 @@ const struct kernel_table kernels_avx2 = {
     .decode = decode_avx2,
     .scores = scores_avx2,
     .values = values_avx2,
+    .values_half = values_half_avx2,
     .exp_sum = exp_sum_avx2,
     .activate = activate_avx2,
 };

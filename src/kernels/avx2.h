@@ -8,6 +8,7 @@ void panel_dot_avx2(const struct panel *p, const struct act_tile *tile, size_t n
                     float *const *acc);
 void unpack_avx2(const struct panel_source *s, size_t begin, size_t n, struct panel *out);
 void quantize_avx2(const float *x, size_t n, const struct act_row *out);
+void quantize_wide_avx2(const float *x, size_t n, const struct act_row *out);
 
 void float_dots_avx2(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
                      size_t n_x, size_t n, float *acc);
@@ -18,6 +19,8 @@ void scores_avx2(const float *const *q, size_t n_q, const float *k, size_t n_k, 
                  float *scores, size_t stride);
 void values_avx2(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                  size_t dim, float *const *out);
+void values_half_avx2(const float *weights, const float *shrink, const float *v, size_t n_k,
+                      size_t dim, float *acc);
 float exp_sum_avx2(const float *x, float max, size_t n, float *y);
 void activate_avx2(enum activation act, const float *x, size_t n, float *y);
 

@@ -301,6 +301,52 @@ void values_avx2(const float *weights, size_t stride, size_t n_q, const float *v
         value_rows(weights + i * stride, stride, 1, v, n_k, dim, out + i);
 }
 
+INLINE __m256 to_half(__m256 x)
+{
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+}
+
+/* n_v vectors (a constant) of sums from dimension d on, kept in registers. */
+INLINE void value_halves(const float *weights, const float *shrink, const float *v, size_t n_k,
+                         size_t dim, size_t d, size_t n_v, float *acc)
+{
+    __m256 sum[8];
+    for (size_t i = 0; i < n_v; i++)
+        sum[i] = _mm256_loadu_ps(acc + d + 8 * i);
+    for (size_t c = 0; c < n_k; c++) {
+        if (weights[c] == 0)
+            continue;
+        if (shrink[c] != 1) {
+            for (size_t i = 0; i < n_v; i++)
+                sum[i] = to_half(_mm256_mul_ps(sum[i], _mm256_set1_ps(shrink[c])));
+        }
+        __m256 w = _mm256_set1_ps(weights[c]);
+        const float *row = v + c * dim + d;
+        for (size_t i = 0; i < n_v; i++)
+            sum[i] = to_half(_mm256_fmadd_ps(_mm256_loadu_ps(row + 8 * i), w, sum[i]));
+    }
+    for (size_t i = 0; i < n_v; i++)
+        _mm256_storeu_ps(acc + d + 8 * i, sum[i]);
+}
+
+void values_half_avx2(const float *weights, const float *shrink, const float *v, size_t n_k,
+                      size_t dim, float *acc)
+{
+    size_t d = 0;
+    for (; d + 64 <= dim; d += 64)
+        value_halves(weights, shrink, v, n_k, dim, d, 8, acc);
+    for (; d + 8 <= dim; d += 8)
+        value_halves(weights, shrink, v, n_k, dim, d, 1, acc);
+    for (size_t c = 0; d < dim && c < n_k; c++) {
+        if (weights[c] == 0)
+            continue;
+        for (size_t i = d; i < dim; i++) {
+            float kept = f16_to_f32(f32_to_f16(acc[i] * shrink[c]));
+            acc[i] = f16_to_f32(f32_to_f16(fmaf(v[c * dim + i], weights[c], kept)));
+        }
+    }
+}
+
 /* ---- exponentials ---- */
 
 /* exp(x) = 2^n exp(r), as in avx512_float.c; below -87 it is 0, since 2^n is

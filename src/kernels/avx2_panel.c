@@ -144,29 +144,62 @@ INLINE int32_t sum8(__m256i v)
     return _mm_cvtsi128_si32(_mm_add_epi32(s, _mm_shuffle_epi32(s, 0xB1)));
 }
 
-/* The same numbers as quantize_generic: rounding is to nearest, ties to even. */
+/* 32 activations to 8 bits (to nearest, ties to even), and the sums of both
+ * sixteens. */
+INLINE void quantize_32(const float *x, __m256 inverse, int8_t *q, int32_t *sum16)
+{
+    __m256i ints[4];
+    for (size_t i = 0; i < 4; i++)
+        ints[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse));
+    sum16[0] = sum8(_mm256_add_epi32(ints[0], ints[1]));
+    sum16[1] = sum8(_mm256_add_epi32(ints[2], ints[3]));
+    /* Packing works within halves; the permutation puts them in order. */
+    __m256i bytes = _mm256_packs_epi16(_mm256_packs_epi32(ints[0], ints[1]),
+                                       _mm256_packs_epi32(ints[2], ints[3]));
+    bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
+    _mm256_storeu_si256((__m256i *)q, bytes);
+}
+
+/* The same numbers as quantize_generic. */
 void quantize_avx2(const float *x, size_t n, const struct act_row *out)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);
     for (size_t b = 0; b < n / BLOCK_COLS; b++, x += BLOCK_COLS) {
-        __m256 v[4], amax4 = _mm256_setzero_ps();
-        for (size_t i = 0; i < 4; i++) {
-            v[i] = _mm256_loadu_ps(x + 8 * i);
-            amax4 = _mm256_max_ps(amax4, _mm256_andnot_ps(sign, v[i]));
-        }
-        float amax = largest8(amax4);
+        __m256 amax8 = _mm256_setzero_ps();
+        for (size_t i = 0; i < BLOCK_COLS; i += 8)
+            amax8 = _mm256_max_ps(amax8, _mm256_andnot_ps(sign, _mm256_loadu_ps(x + i)));
+        float amax = largest8(amax8);
         __m256 inverse = _mm256_set1_ps(amax > 0 ? 127.0f / amax : 0);
-        __m256i q[4];
-        for (size_t i = 0; i < 4; i++)
-            q[i] = _mm256_cvtps_epi32(_mm256_mul_ps(v[i], inverse));
-        out->scale[b] = amax / 127.0f;
-        out->sum16[2 * b] = sum8(_mm256_add_epi32(q[0], q[1]));
-        out->sum16[2 * b + 1] = sum8(_mm256_add_epi32(q[2], q[3]));
-        /* Packing works within halves; the permutation puts them in order. */
-        __m256i bytes =
-            _mm256_packs_epi16(_mm256_packs_epi32(q[0], q[1]), _mm256_packs_epi32(q[2], q[3]));
-        bytes = _mm256_permutevar8x32_epi32(bytes, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7));
-        _mm256_storeu_si256((__m256i *)(out->q + b * BLOCK_COLS), bytes);
+        quantize_32(x, inverse, out->q + b * BLOCK_COLS, out->sum16 + 2 * b);
+        out->scale[b] = _cvtsh_ss(_cvtss_sh(amax / 127.0f, _MM_FROUND_TO_NEAREST_INT));
+    }
+}
+
+/* The same numbers as quantize_wide_generic. Of a largest and a smallest that
+ * are equally far from zero, the one that comes first counts. */
+void quantize_wide_avx2(const float *x, size_t n, const struct act_row *out)
+{
+    const __m256 sign = _mm256_set1_ps(-0.0f);
+    for (size_t b = 0; b < n / WIDE_COLS; b++, x += WIDE_COLS) {
+        __m256 max = _mm256_loadu_ps(x), min = max;
+        for (size_t i = 8; i < WIDE_COLS; i += 8) {
+            max = _mm256_max_ps(max, _mm256_loadu_ps(x + i));
+            min = _mm256_min_ps(min, _mm256_loadu_ps(x + i));
+        }
+        float high = largest8(max), low = -largest8(_mm256_xor_ps(min, sign));
+        float far = high > -low ? high : low;
+        for (size_t i = 0; high == -low && i < WIDE_COLS; i++) {
+            if (x[i] == high || x[i] == low) {
+                far = x[i];
+                break;
+            }
+        }
+        float inverse = far != 0 ? -127.0f / far : 0, scale = far != 0 ? 1 / inverse : 0;
+        for (size_t i = 0; i < WIDE_COLS; i += BLOCK_COLS) {
+            size_t at = b * WIDE_COLS + i;
+            quantize_32(x + i, _mm256_set1_ps(inverse), out->q + at, out->sum16 + at / 16);
+            out->scale[at / BLOCK_COLS] = scale;
+        }
     }
 }
 #endif

@@ -61,6 +61,11 @@ static inline vint vi_max32(vint a, vint b)
 {
     return _mm256_max_epi32(a, b);
 }
+/* a, but 0 where it equals b. */
+static inline vint vi_zero_if_equal(vint a, vint b)
+{
+    return _mm256_andnot_si256(_mm256_cmpeq_epi32(a, b), a);
+}
 static inline vint vi_mul32(vint a, vint b)
 {
     return _mm256_mullo_epi32(a, b);

@@ -220,7 +220,7 @@ static void unpack_simd_q1_0(const struct lane_rows *r, size_t at, size_t col)
  * exponent and mantissa leaves the exponent 120 too small. */
 static inline vfloat vf_from_ue4m3(vint v, unsigned n)
 {
-    vint seven = vi_and(vi_srl(v, 8 * n), vi_set32(127));
+    vint seven = vi_zero_if_equal(vi_and(vi_srl(v, 8 * n), vi_set32(127)), vi_set32(127));
     return vf_mul(vf_bits(vi_sll(seven, 20)), vf_set(0x1p120f));
 }
 
