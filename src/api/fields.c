@@ -531,13 +531,9 @@ static bool read_stop(struct reading *r, const char *name, const json_t *value, 
             return error_memory(err);
         stop[n++] = json_slice(value);
     }
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (stop[i].len > 0)
-            stop[kept++] = stop[i];
-    if (kept > 0) { /* otherwise the command line's stay */
+    if (n > 0) { /* otherwise the command line's stay */
         g->stop = stop;
-        g->n_stop = kept;
+        g->n_stop = n;
     }
     return true;
 }

@@ -40,6 +40,16 @@ static json_t *project(const struct generation *g, json_t *whole)
     return picked;
 }
 
+/* The k-th completion of a prompt has the k-th seed from the one asked for. */
+static json_t *settings_of(const struct result *r)
+{
+    json_t *o = generation_to_json(r->g, false);
+    uint32_t seed = r->g->sampling.seed;
+    if (seed != SAMPLER_SEED_RANDOM)
+        put(o, "seed", json_integer(seed + (uint32_t)(r->index % r->g->n_cmpl)));
+    return o;
+}
+
 static json_t *final_object(struct result *r)
 {
     const struct engine_event *e = r->event;
@@ -53,7 +63,7 @@ static json_t *final_object(struct result *r)
     put(o, "model", json_string_from(slice_of(r->api->model_name)));
     put(o, "tokens_predicted", json_integer(e->timings.n_generated));
     put(o, "tokens_evaluated", json_integer(e->n_prompt));
-    put(o, "generation_settings", generation_to_json(g, false));
+    put(o, "generation_settings", settings_of(r));
     put(o, "prompt", json_string_from(r->prompt_text));
     put(o, "has_new_line", json_boolean(e->has_new_line));
     put(o, "truncated", json_boolean(e->truncated));

@@ -121,7 +121,9 @@ bool finished_by_itself(const struct engine_event *event)
 bool put_extras(struct result *r, json_t *object)
 {
     bool ok = true;
-    if (r->g->timings_per_token)
+    /* A stop string ends the numbers with the event that held it. */
+    if (r->g->timings_per_token ||
+        (r->event->kind == ENGINE_EVENT_TOKEN && r->event->stop == ENGINE_STOP_WORD))
         ok = put(object, "timings", timings_to_json(&r->event->timings));
     if (r->event->kind == ENGINE_EVENT_PROGRESS)
         ok = ok && put(object, "prompt_progress", progress_to_json(r->event));

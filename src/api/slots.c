@@ -16,15 +16,17 @@ static json_t *slot_to_json(const struct engine_slot_status *s)
         return o;
     put(o, "id_task", json_integer(s->id_task));
     put(o, "n_prompt_tokens", json_integer(s->n_prompt_tokens));
-    put(o, "n_prompt_tokens_processed", json_integer(s->timings.n_prompt_processed));
-    put(o, "n_prompt_tokens_cache", json_integer(s->timings.n_prompt_cached));
+    /* What an idle slot did last is not shown. */
+    bool busy = s->is_processing;
+    put(o, "n_prompt_tokens_processed", json_integer(busy ? s->timings.n_prompt_processed : 0));
+    put(o, "n_prompt_tokens_cache", json_integer(busy ? s->timings.n_prompt_cached : 0));
     if (s->request->owner_data)
         put(o, "params", generation_to_json(s->request->owner_data, true));
     json_t *next = json_object();
-    put(next, "has_next_token", json_boolean(s->has_next_token));
-    put(next, "has_new_line", json_boolean(s->has_new_line));
-    put(next, "n_remain", json_integer(s->n_remaining));
-    put(next, "n_decoded", json_integer(s->timings.n_generated));
+    put(next, "has_next_token", json_boolean(busy && s->has_next_token));
+    put(next, "has_new_line", json_boolean(busy && s->has_new_line));
+    put(next, "n_remain", json_integer(busy ? s->n_remaining : -1));
+    put(next, "n_decoded", json_integer(busy ? s->timings.n_generated : 0));
     put(o, "next_token", json_pack("[o]", next));
     return o;
 }

@@ -19,7 +19,7 @@ static size_t find_stop(struct slot *slot, struct slice text, size_t last_token_
         struct slice word = request->stop[i];
         size_t reach = word.len + last_token_len;
         size_t begin = text.len > reach ? text.len - reach : 0;
-        if (word.len == 0 || word.len > text.len)
+        if (word.len > text.len)
             continue;
         for (size_t at = begin; at + word.len <= text.len && at < best; at++) {
             if (memcmp(text.data + at, word.data, word.len) != 0)

@@ -61,7 +61,7 @@ static struct slot *choose_slot(struct engine *engine, const struct engine_reque
         slot = &engine->slots[request->id_slot];
         if (slot_is_busy(slot))
             return NULL;
-        exchange = true;
+        exchange = slot->cache.n > 0; /* an erased slot starts from nothing */
     } else {
         slot = least_recent_slot(engine);
         exchange = true;

@@ -143,7 +143,9 @@ static bool read_whole(const char *path, struct str *out, struct error *err)
         int why = fd < 0 ? errno : EINVAL;
         if (fd >= 0)
             close(fd);
-        return error_set(err, ERR_INVALID, "%s", strerror(why));
+        return error_set(err, ERR_INVALID, "%s",
+                         why == ENOENT ? "No available space in KV cache or invalid slot save file"
+                                       : strerror(why));
     }
     bool ok = str_reserve(out, (size_t)info.st_size);
     while (ok && out->len < (size_t)info.st_size) {

@@ -67,6 +67,7 @@ bool options_default(struct options *o, struct error *err)
                  .sse_ping_interval = 30,
                  .n_threads_http = -1,
                  .endpoint_slots = true,
+                 .ui = true,
                  .sleep_idle_seconds = -1},
         .chat = {.use_jinja = true,
                  .reasoning_format = OPTION_REASONING_DEEPSEEK,
