@@ -85,6 +85,8 @@ static bool make_context(struct engine *engine, struct error *err)
 {
     struct context_settings context = engine->settings.context;
     context.n_seq_max = engine->settings.n_parallel;
+    if (context.n_ctx == 0)
+        context.n_ctx = engine->info.n_ctx_train;
     context.pool = engine->pool;
     context.pool_batch = engine->pool_batch;
     if (context.n_batch > 0 && context.n_batch < context.n_seq_max)

@@ -236,7 +236,7 @@ static void release_cancelled(struct engine *engine)
 
 static void end_running(struct engine *engine, const struct error *why)
 {
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++) {
         struct slot *slot = &engine->slots[i];
         if (!slot_is_busy(slot))
             continue;

@@ -494,15 +494,15 @@ static bool free_cells(struct engine *engine)
 }
 
 /* The slots with rows from begin on have tokens in their caches that were never
- * computed. */
+ * computed; their jobs fail. A step that was called off is no failure: its jobs
+ * were cancelled, or the engine is stopping and says so itself. */
 static void abandon_rows(struct engine *engine, int32_t begin, const struct error *why)
 {
     struct step_batch *batch = engine->batch;
     for (int32_t row = begin; row < batch->n; row++) {
         struct slot *slot = &engine->slots[batch->seq[row]];
-        if (slot_is_busy(slot)) {
-            if (why->code != ERR_CANCELLED)
-                job_send_error(slot->job, why, 0);
+        if (slot_is_busy(slot) && why->code != ERR_CANCELLED) {
+            job_send_error(slot->job, why, 0);
             end_job(engine, slot);
         }
         slot_trim_to_context(engine, slot);
