@@ -5,9 +5,13 @@
 #ifndef MLXCEL_CMD_CMD_H
 #define MLXCEL_CMD_CMD_H
 
+int cmd_serve(int argc, char **argv);
 int cmd_conform(int argc, char **argv);
 int cmd_manifest(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
+
+/* The names of all subcommands, with blanks between. */
+const char *cmd_names(void);
 
 #endif

@@ -1,0 +1,125 @@
+/* actions.c - --help, --version and their kind; finding the model. */
+#include "cmd/actions.h"
+
+#include "api/api.h"
+#include "cmd/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+enum { DEFAULT_WIDTH = 100, MIN_WIDTH = 40 };
+
+/* The build that answers are compared with. */
+#define REFERENCE_RELEASE "b10621"
+
+static int print(struct str *text, bool ok)
+{
+    if (ok)
+        fwrite(str_text(text), 1, text->len, stdout);
+    else
+        fprintf(stderr, "out of memory\n");
+    str_free(text);
+    return ok && fflush(stdout) == 0 ? 0 : 1;
+}
+
+static int terminal_width(void)
+{
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0)
+        return DEFAULT_WIDTH;
+    return size.ws_col < MIN_WIDTH ? MIN_WIDTH : size.ws_col;
+}
+
+static int print_help(const char *program)
+{
+    struct str text = {0};
+    return print(&text, options_help(program, terminal_width(), &text));
+}
+
+static int print_version(void)
+{
+    struct str text = {0};
+    return print(&text, str_append_format(&text,
+                                          "version: %s (answers as llama-server %s)\n"
+                                          "built with %s for %s\n",
+                                          MLXCEL_VERSION, REFERENCE_RELEASE, __VERSION__,
+#if defined(__x86_64__)
+                                          "Linux x86_64"
+#elif defined(__aarch64__)
+                                          "Linux aarch64"
+#else
+                                          "an unnamed machine"
+#endif
+                                          ));
+}
+
+static int print_license(void)
+{
+    struct str text = {0};
+    return print(&text,
+                 str_append_text(&text, "mlxcel is free software under the MIT licence; the file "
+                                        "LICENSE has its text.\n"
+                                        "It links libmicrohttpd (LGPL-2.1+), libcurl (curl), "
+                                        "GnuTLS (LGPL-2.1+),\n"
+                                        "jansson (MIT), PCRE2 (BSD), utf8proc (MIT), zlib (Zlib) "
+                                        "and inih (BSD).\n"));
+}
+
+static int print_devices(void)
+{
+    struct str text = {0};
+    return print(&text, str_append_text(&text, "Available devices:\n  (none)\n"));
+}
+
+static int print_completion(void)
+{
+    struct str text = {0};
+    return print(&text, options_completion_bash(cmd_names(), &text));
+}
+
+static int print_surface(void)
+{
+    struct str text = {0};
+    json_t *surface = options_surface();
+    json_t *live = api_surface();
+    bool ok = surface && live && json_object_update(surface, live) == 0 &&
+              json_append(&text, surface) && str_append_char(&text, '\n');
+    json_decref(surface);
+    json_decref(live);
+    return print(&text, ok);
+}
+
+int run_action(const char *program, const struct options *options)
+{
+    switch (options->action) {
+    case ACTION_HELP:
+        return print_help(program);
+    case ACTION_VERSION:
+        return print_version();
+    case ACTION_LICENSE:
+        return print_license();
+    case ACTION_LIST_DEVICES:
+        return print_devices();
+    case ACTION_COMPLETION_BASH:
+        return print_completion();
+    case ACTION_DUMP_SURFACE:
+        return print_surface();
+    case ACTION_CACHE_LIST:
+        fprintf(stderr, "%s: --cache-list is not served yet\n", program);
+        return 1;
+    case ACTION_SERVE:
+        break;
+    }
+    return 1;
+}
+
+bool resolve_model(struct options *options, struct error *err)
+{
+    const struct model_options *model = &options->model;
+    if (model->path)
+        return true;
+    return error_set(err, ERR_INVALID,
+                     "no model: name a GGUF file or a folder of safetensors with -m PATH");
+}
