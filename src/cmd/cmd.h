@@ -6,6 +6,7 @@
 #define MLXCEL_CMD_CMD_H
 
 int cmd_serve(int argc, char **argv);
+int cmd_bench(int argc, char **argv);
 int cmd_conform(int argc, char **argv);
 int cmd_manifest(int argc, char **argv);
 int cmd_detokenize(int argc, char **argv);

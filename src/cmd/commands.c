@@ -10,6 +10,7 @@ static const struct command commands[] = {
 #ifdef MLXCEL_SERVE
     {"serve", "serve a model over HTTP; takes the options of mlxcel-server", cmd_serve},
 #endif
+    {"bench", "how fast a model reads prompts and writes text", cmd_bench},
     {"conform", "replay recorded requests against a server and compare the answers", cmd_conform},
     {"manifest", "what is claimed about compatibility, and whether it is true", cmd_manifest},
     {"tokenize", "print the token ids of a text", cmd_tokenize},

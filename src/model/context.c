@@ -184,6 +184,10 @@ bool context_create(const struct model *model, const struct context_settings *se
     if (!ctx->settings.pool_batch)
         ctx->settings.pool_batch = ctx->settings.pool;
     int32_t n_cells, n_cells_seq;
+    if (!ctx->settings.pool) {
+        error_set(err, ERR_INVALID, "a context needs a worker pool");
+        goto fail;
+    }
     if (!settle(ctx, &n_cells, &n_cells_seq, err))
         goto fail;
     ctx->has_kv = !is_encoder(model);

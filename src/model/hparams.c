@@ -238,7 +238,7 @@ static bool read_gguf(const struct model_file *file, struct arena *arena, struct
 
 /* ---- both ------------------------------------------------------------------- */
 
-static void set_defaults(struct hparams *h, const struct arch *arch)
+void hparams_defaults(struct hparams *h, const struct arch *arch)
 {
     *h = (struct hparams){.arch = arch,
                           .norm_eps = 1e-5f,
@@ -263,10 +263,10 @@ static void set_defaults(struct hparams *h, const struct arch *arch)
 bool hparams_read(const struct model_file *file, const struct arch *arch, struct arena *arena,
                   struct hparams *h, struct error *err)
 {
-    set_defaults(h, arch);
+    hparams_defaults(h, arch);
     h->is_hf = model_file_kind(file) == MODEL_FILE_FOLDER;
     bool ok = h->is_hf ? hparams_read_hf(file, arena, h, err) : read_gguf(file, arena, h, err);
-    return ok && (hparams_finish(h, arena, err) || error_prefix(err, "%s", model_file_path(file)));
+    return ok && (hparams_finish(h, err) || error_prefix(err, "%s", model_file_path(file)));
 }
 
 static bool in_range(const char *what, int32_t value, int32_t min, int32_t max, struct error *err)
@@ -396,9 +396,8 @@ static void derive(struct hparams *h)
         h->attn_scale = 1.0f / sqrtf((float)(h->n_embd / h->n_heads));
 }
 
-bool hparams_finish(struct hparams *h, struct arena *arena, struct error *err)
+bool hparams_finish(struct hparams *h, struct error *err)
 {
-    (void)arena;
     derive(h);
     if (!check_ranges(h, err))
         return false;

@@ -51,7 +51,9 @@ bool hparams_read(const struct model_file *file, const struct arch *arch, struct
                   struct hparams *out, struct error *err);
 /* The part that the two sources share: derived values and ranges; called by
  * hparams_read and for synthetic models. */
-bool hparams_finish(struct hparams *h, struct arena *arena, struct error *err);
+bool hparams_finish(struct hparams *h, struct error *err);
+/* What holds where a file says nothing. */
+void hparams_defaults(struct hparams *h, const struct arch *arch);
 
 /* ---- the keys, shared by the readers ------------------------------------- */
 

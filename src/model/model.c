@@ -2,6 +2,7 @@
 #include "model/model.h"
 
 #include "model/context.h"
+#include "model/synthetic.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,0 +1,387 @@
+/* bench.c - mlxcel bench: how fast a model reads prompts and writes text. */
+#include "base/clock.h"
+#include "base/json.h"
+#include "cmd/cmd.h"
+#include "model/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+static const char bench_usage[] =
+    "usage: mlxcel bench (-m FILE | --synthetic SPEC) [OPTIONS]\n"
+    "\n"
+    "  -m FILE            a GGUF file or a model folder\n"
+    "  --synthetic SPEC   random weights: llama:SIZE:TYPE, like llama:1b:q4_k_m\n"
+    "  --write FILE       write the synthetic model as GGUF and end\n"
+    "  -p N               prompt tokens (512; 0: no prompt test)\n"
+    "  -n N               tokens to generate (64; 0: no generation test)\n"
+    "  -d N               tokens that are there before (0)\n"
+    "  -t N               threads (as many as processors)\n"
+    "  -tb N              threads for prompts (as -t)\n"
+    "  -b N, -ub N        batch and physical batch (2048, 512)\n"
+    "  -ctk T, -ctv T     types of the KV cache (f16)\n"
+    "  --clients N        sequences that generate together (1)\n"
+    "  -r N               repetitions (3)\n"
+    "  --no-repack        leave weights as they are in the file\n"
+    "  --json             print JSON\n"
+    "  --compare FILE     print the ratio to an earlier --json output\n";
+
+struct bench_options {
+    const char *model, *synthetic, *write, *type_k, *type_v, *compare;
+    int32_t n_prompt, n_generate, n_depth, n_threads, n_threads_batch, n_batch, n_ubatch, n_clients,
+        n_reps;
+    bool json, no_repack, help;
+};
+
+struct bench {
+    const struct bench_options *o;
+    struct model_file *file;
+    struct model *model;
+    struct model_context *ctx;
+    struct worker_pool *pool, *pool_batch;
+    double load_seconds;
+    double speed[2], deviation[2]; /* prompt, generation: tokens per second */
+};
+
+/* ---- options -------------------------------------------------------------------- */
+
+static bool read_options(int argc, char **argv, struct bench_options *o, struct error *err)
+{
+    const struct {
+        const char *name;
+        const char **text;
+        int32_t *number;
+        bool *flag;
+        int32_t min;
+    } table[] = {
+        {"-m", &o->model, NULL, NULL, 0},
+        {"--model", &o->model, NULL, NULL, 0},
+        {"--synthetic", &o->synthetic, NULL, NULL, 0},
+        {"--write", &o->write, NULL, NULL, 0},
+        {"--compare", &o->compare, NULL, NULL, 0},
+        {"-ctk", &o->type_k, NULL, NULL, 0},
+        {"-ctv", &o->type_v, NULL, NULL, 0},
+        {"-p", NULL, &o->n_prompt, NULL, 0},
+        {"-n", NULL, &o->n_generate, NULL, 0},
+        {"-d", NULL, &o->n_depth, NULL, 0},
+        {"-t", NULL, &o->n_threads, NULL, 1},
+        {"-tb", NULL, &o->n_threads_batch, NULL, 1},
+        {"-b", NULL, &o->n_batch, NULL, 1},
+        {"-ub", NULL, &o->n_ubatch, NULL, 1},
+        {"--clients", NULL, &o->n_clients, NULL, 1},
+        {"-r", NULL, &o->n_reps, NULL, 1},
+        {"--json", NULL, NULL, &o->json, 0},
+        {"--no-repack", NULL, NULL, &o->no_repack, 0},
+        {"--help", NULL, NULL, &o->help, 0},
+        {"-h", NULL, NULL, &o->help, 0},
+    };
+    enum { N = sizeof table / sizeof *table };
+    for (int i = 1; i < argc; i++) {
+        size_t k = 0;
+        while (k < N && strcmp(table[k].name, argv[i]) != 0)
+            k++;
+        if (k == N)
+            return error_set(err, ERR_INVALID, "there is no option '%s'; see --help", argv[i]);
+        if (table[k].flag) {
+            *table[k].flag = true;
+            continue;
+        }
+        if (++i == argc)
+            return error_set(err, ERR_INVALID, "'%s' needs a value", table[k].name);
+        if (table[k].text) {
+            *table[k].text = argv[i];
+            continue;
+        }
+        char *end;
+        long n = strtol(argv[i], &end, 10);
+        if (*end || end == argv[i] || n < table[k].min || n > 1 << 24)
+            return error_set(err, ERR_INVALID, "'%s %s': a number from %d to %d is wanted",
+                             table[k].name, argv[i], table[k].min, 1 << 24);
+        *table[k].number = (int32_t)n;
+    }
+    if (!o->help && !o->model == !o->synthetic)
+        return error_set(err, ERR_INVALID, "give a model: either -m FILE or --synthetic SPEC");
+    return true;
+}
+
+/* ---- setting up -------------------------------------------------------------------- */
+
+static bool cache_type(const char *name, enum dtype *out, struct error *err)
+{
+    return !name || dtype_from_name(name, out) ||
+           error_set(err, ERR_INVALID, "'%s' is no type for the KV cache", name);
+}
+
+static bool open_model(struct bench *b, struct error *err)
+{
+    struct model_settings settings = {.repack = !b->o->no_repack};
+    if (b->o->synthetic)
+        return model_synthetic(b->o->synthetic, &settings, b->pool, &b->model, err);
+    return model_file_open(b->o->model, NULL, &b->file, err) &&
+           model_load(b->file, &settings, b->pool, &b->model, err);
+}
+
+static bool set_up(struct bench *b, struct error *err)
+{
+    const struct bench_options *o = b->o;
+    struct worker_settings workers = {.n_threads = o->n_threads, .poll = 50};
+    b->pool = worker_pool_create(&workers, err);
+    if (!b->pool)
+        return false;
+    b->pool_batch = b->pool;
+    if (o->n_threads_batch && o->n_threads_batch != o->n_threads) {
+        workers.n_threads = o->n_threads_batch;
+        b->pool_batch = worker_pool_create(&workers, err);
+        if (!b->pool_batch)
+            return false;
+    }
+    uint64_t start = clock_monotonic_us();
+    if (!open_model(b, err))
+        return false;
+    if (model_info(b->model)->is_encoder)
+        return error_set(err, ERR_UNSUPPORTED, "an encoder does not generate");
+    struct context_settings s = context_settings_default();
+    int32_t longest = o->n_prompt > o->n_generate ? o->n_prompt : o->n_generate;
+    s.n_seq_max = o->n_clients;
+    s.n_ctx = (o->n_depth + longest + 1) * o->n_clients;
+    s.kv_unified = true;
+    s.n_batch = o->n_batch;
+    s.n_ubatch = o->n_ubatch;
+    s.pool = b->pool;
+    s.pool_batch = b->pool_batch;
+    if (!cache_type(o->type_k, &s.type_k, err) || !cache_type(o->type_v, &s.type_v, err) ||
+        !context_create(b->model, &s, &b->ctx, err) || !model_warmup(b->ctx, err))
+        return false;
+    b->load_seconds = (double)(clock_monotonic_us() - start) / 1e6;
+    return true;
+}
+
+static void tear_down(struct bench *b)
+{
+    context_free(b->ctx);
+    model_free(b->model);
+    model_file_close(b->file);
+    if (b->pool_batch != b->pool)
+        worker_pool_free(b->pool_batch);
+    worker_pool_free(b->pool);
+}
+
+/* ---- measuring ------------------------------------------------------------------------ */
+
+/* n tokens of one sequence from position pos on, batch by batch. */
+static bool read_prompt(struct bench *b, int32_t seq, int32_t pos, int32_t n, struct error *err)
+{
+    int32_t most = context_n_batch(b->ctx), n_vocab = model_info(b->model)->n_vocab;
+    int32_t *rows = malloc((size_t)most * 3 * sizeof *rows);
+    if (!rows)
+        return error_memory(err);
+    bool ok = true;
+    for (int32_t done = 0; ok && done < n;) {
+        int32_t m = n - done < most ? n - done : most;
+        for (int32_t i = 0; i < m; i++) {
+            rows[i] = (int32_t)((uint32_t)(pos + done + i) * 2654435761u % (uint32_t)n_vocab);
+            rows[most + i] = pos + done + i;
+            rows[2 * most + i] = seq;
+        }
+        struct batch batch = {m, rows, rows + most, rows + 2 * most, NULL};
+        ok = model_decode(b->ctx, &batch, err);
+        done += m;
+    }
+    free(rows);
+    return ok;
+}
+
+/* One token of each client, n times. */
+static bool generate(struct bench *b, int32_t pos, int32_t n, struct error *err)
+{
+    int32_t clients = b->o->n_clients, n_vocab = model_info(b->model)->n_vocab;
+    int32_t *rows = malloc((size_t)clients * 3 * sizeof *rows);
+    bool *want = malloc((size_t)clients * sizeof *want);
+    bool ok = rows && want ? true : error_memory(err);
+    for (int32_t i = 0; ok && i < n; i++) {
+        for (int32_t c = 0; c < clients; c++) {
+            rows[c] = (int32_t)((uint32_t)(i * 131 + c * 17) * 2654435761u % (uint32_t)n_vocab);
+            rows[clients + c] = pos + i;
+            rows[2 * clients + c] = c;
+            want[c] = true;
+        }
+        struct batch batch = {clients, rows, rows + clients, rows + 2 * clients, want};
+        ok = model_decode(b->ctx, &batch, err);
+    }
+    free(rows);
+    free(want);
+    return ok;
+}
+
+static bool fill_depth(struct bench *b, struct error *err)
+{
+    kv_seq_remove(b->ctx, -1, -1, -1);
+    for (int32_t c = 0; c < b->o->n_clients; c++)
+        if (!read_prompt(b, c, 0, b->o->n_depth, err))
+            return false;
+    return true;
+}
+
+/* which 0: the prompt, 1: generation. */
+static bool measure(struct bench *b, int which, struct error *err)
+{
+    const struct bench_options *o = b->o;
+    int32_t n = which ? o->n_generate : o->n_prompt;
+    double sum = 0.0, squares = 0.0;
+    if (n == 0)
+        return true;
+    if (!fill_depth(b, err))
+        return false;
+    for (int32_t r = 0; r < o->n_reps; r++) {
+        for (int32_t c = 0; c < o->n_clients; c++)
+            kv_seq_remove(b->ctx, c, o->n_depth, -1);
+        uint64_t start = clock_monotonic_us();
+        if (!(which ? generate(b, o->n_depth, n, err) : read_prompt(b, 0, o->n_depth, n, err)))
+            return false;
+        double seconds = (double)(clock_monotonic_us() - start) / 1e6;
+        double speed = (double)n * (which ? o->n_clients : 1) / seconds;
+        sum += speed;
+        squares += speed * speed;
+    }
+    b->speed[which] = sum / o->n_reps;
+    double variance = squares / o->n_reps - b->speed[which] * b->speed[which];
+    b->deviation[which] = variance > 0.0 ? sqrt(variance) : 0.0;
+    return true;
+}
+
+/* ---- printing -------------------------------------------------------------------------- */
+
+static long resident_kib(void)
+{
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? usage.ru_maxrss : 0;
+}
+
+static json_t *result(const struct bench *b, int which)
+{
+    const struct bench_options *o = b->o;
+    return json_pack("{s:s,s:i,s:i,s:i,s:f,s:f}", "test", which ? "generation" : "prompt",
+                     "n_tokens", (int)(which ? o->n_generate : o->n_prompt), "depth",
+                     (int)o->n_depth, "clients", (int)(which ? o->n_clients : 1),
+                     "tokens_per_second", b->speed[which], "deviation", b->deviation[which]);
+}
+
+static bool print_json(const struct bench *b, struct error *err)
+{
+    const struct model_info *info = model_info(b->model);
+    json_t *results = json_array();
+    for (int which = 0; which < 2; which++)
+        if (which ? b->o->n_generate : b->o->n_prompt)
+            json_array_append_new(results, result(b, which));
+    json_t *all =
+        json_pack("{s:s,s:s,s:s,s:I,s:I,s:i,s:i,s:s,s:f,s:I,s:o}", "model",
+                  b->o->synthetic ? b->o->synthetic : b->o->model, "arch", info->arch, "type",
+                  info->ftype, "n_params", (json_int_t)info->n_params, "n_bytes",
+                  (json_int_t)info->n_bytes, "threads", (int)b->o->n_threads, "threads_batch",
+                  (int)(b->o->n_threads_batch ? b->o->n_threads_batch : b->o->n_threads), "isa",
+                  kernels_isa(), "load_seconds", b->load_seconds, "resident_kib",
+                  (json_int_t)resident_kib(), "results", results);
+    struct str text = {0};
+    bool ok = all && json_append(&text, all);
+    if (ok)
+        puts(str_text(&text));
+    str_free(&text);
+    json_decref(all);
+    return ok || error_memory(err);
+}
+
+static void print_human(const struct bench *b)
+{
+    static const char *const names[] = {"prompt", "generation"};
+    const struct model_info *info = model_info(b->model);
+    const struct bench_options *o = b->o;
+    printf("%s, %.2f M parameters, %.1f MiB, %d threads, %s, loaded in %.2f s, %ld MiB resident\n",
+           info->description, (double)info->n_params / 1e6, (double)info->n_bytes / 1048576.0,
+           o->n_threads, kernels_isa(), b->load_seconds, resident_kib() / 1024);
+    for (int which = 0; which < 2; which++) {
+        int32_t n = which ? o->n_generate : o->n_prompt;
+        if (n == 0)
+            continue;
+        printf("%-10s %5d tokens", names[which], n);
+        if (o->n_depth)
+            printf(" at depth %d", o->n_depth);
+        if (which && o->n_clients > 1)
+            printf(" for %d clients", o->n_clients);
+        printf(": %8.2f tokens/s (+- %.2f)\n", b->speed[which], b->deviation[which]);
+    }
+}
+
+static bool compare(const struct bench *b, struct error *err)
+{
+    json_t *old = json_parse_file(b->o->compare, err);
+    if (!old)
+        return false;
+    const json_t *results = json_object_get(old, "results");
+    for (int which = 0; which < 2; which++) {
+        json_t *now = result(b, which);
+        for (size_t i = 0; i < json_array_size(results); i++) {
+            const json_t *then = json_array_get(results, i);
+            double before = json_number_value(json_object_get(then, "tokens_per_second"));
+            if (before > 0.0 && b->speed[which] > 0.0 &&
+                json_equal(json_object_get(then, "test"), json_object_get(now, "test")))
+                printf("%-10s %.3f times the earlier %.2f tokens/s\n",
+                       json_string_value(json_object_get(now, "test")), b->speed[which] / before,
+                       before);
+        }
+        json_decref(now);
+    }
+    json_decref(old);
+    return true;
+}
+
+/* ---- the command ------------------------------------------------------------------------ */
+
+static bool run(const struct bench_options *o, struct error *err)
+{
+    if (o->write) {
+        if (!o->synthetic)
+            return error_set(err, ERR_INVALID, "--write writes a --synthetic model");
+        return model_synthetic_write(o->synthetic, o->write, err);
+    }
+    struct bench b = {.o = o};
+    bool ok = set_up(&b, err) && measure(&b, 0, err) && measure(&b, 1, err);
+    if (ok && o->json)
+        ok = print_json(&b, err);
+    else if (ok)
+        print_human(&b);
+    if (ok && o->compare)
+        ok = compare(&b, err);
+    tear_down(&b);
+    return ok;
+}
+
+static int32_t n_processors(void)
+{
+    long n = sysconf(_SC_NPROCESSORS_ONLN);
+    return n < 1 ? 1 : n > WORKER_MAX_THREADS ? WORKER_MAX_THREADS : (int32_t)n;
+}
+
+int cmd_bench(int argc, char **argv)
+{
+    struct error err = {0};
+    struct bench_options o = {.n_prompt = 512, .n_generate = 64, .n_clients = 1, .n_reps = 3};
+    if (!read_options(argc, argv, &o, &err)) {
+        fprintf(stderr, "mlxcel bench: %s\n", err.message);
+        return 1;
+    }
+    if (o.help) {
+        fputs(bench_usage, stdout);
+        return 0;
+    }
+    if (o.n_threads == 0)
+        o.n_threads = n_processors();
+    if (!run(&o, &err)) {
+        fprintf(stderr, "mlxcel bench: %s\n", err.message);
+        return 1;
+    }
+    return 0;
+}

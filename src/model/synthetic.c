@@ -1,0 +1,433 @@
+/* synthetic.c - models made up from a description: sizes, types, mixes. */
+#include "model/synthetic.h"
+
+#include "model/context.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+/* ---- tables ------------------------------------------------------------------------ */
+
+static const struct {
+    const char *name;
+    int32_t n_layers, n_embd, n_heads, n_kv_heads, n_ff, n_vocab;
+} sizes[] = {
+    {"10m", 4, 256, 4, 2, 1024, 4096},      {"100m", 12, 768, 12, 4, 2048, 32768},
+    {"500m", 16, 1280, 20, 4, 5120, 32768}, {"1b", 16, 2048, 32, 8, 8192, 32768},
+    {"3b", 28, 3072, 24, 8, 8192, 32768},   {"8b", 32, 4096, 32, 8, 14336, 32768},
+};
+
+/* Which types a mix has: of most matrices, of v and down in the layers that
+ * matter most, and of the output. A plain type's row is made on the fly. */
+static const struct mix {
+    const char *name;
+    enum dtype base, more, output;
+    uint32_t ftype;
+} mixes[] = {
+    {"q2_k", DTYPE_Q2_K, DTYPE_Q3_K, DTYPE_Q6_K, 10},
+    {"q3_k_s", DTYPE_Q3_K, DTYPE_Q3_K, DTYPE_Q6_K, 11},
+    {"q3_k_m", DTYPE_Q3_K, DTYPE_Q4_K, DTYPE_Q6_K, 12},
+    {"q4_k_s", DTYPE_Q4_K, DTYPE_Q5_K, DTYPE_Q6_K, 14},
+    {"q4_k_m", DTYPE_Q4_K, DTYPE_Q6_K, DTYPE_Q6_K, 15},
+    {"q4_k", DTYPE_Q4_K, DTYPE_Q6_K, DTYPE_Q6_K, 15},
+    {"q5_k_s", DTYPE_Q5_K, DTYPE_Q5_K, DTYPE_Q6_K, 16},
+    {"q5_k_m", DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_Q6_K, 17},
+    {"q5_k", DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_Q6_K, 17},
+    {"f32", DTYPE_F32, DTYPE_F32, DTYPE_F32, 0},
+    {"f16", DTYPE_F16, DTYPE_F16, DTYPE_F16, 1},
+    {"bf16", DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 32},
+    {"q4_0", DTYPE_Q4_0, DTYPE_Q4_0, DTYPE_Q6_K, 2},
+    {"q4_1", DTYPE_Q4_1, DTYPE_Q4_1, DTYPE_Q6_K, 3},
+    {"q5_0", DTYPE_Q5_0, DTYPE_Q5_0, DTYPE_Q6_K, 8},
+    {"q5_1", DTYPE_Q5_1, DTYPE_Q5_1, DTYPE_Q6_K, 9},
+    {"q8_0", DTYPE_Q8_0, DTYPE_Q8_0, DTYPE_Q8_0, 7},
+    {"q6_k", DTYPE_Q6_K, DTYPE_Q6_K, DTYPE_Q6_K, 18},
+    {"iq4_nl", DTYPE_IQ4_NL, DTYPE_IQ4_NL, DTYPE_Q6_K, 25},
+    {"iq4_xs", DTYPE_IQ4_XS, DTYPE_IQ4_XS, DTYPE_Q6_K, 30},
+    {"iq3_s", DTYPE_IQ3_S, DTYPE_IQ3_S, DTYPE_Q6_K, 26},
+    {"iq3_xxs", DTYPE_IQ3_XXS, DTYPE_IQ3_XXS, DTYPE_Q6_K, 23},
+    {"iq2_s", DTYPE_IQ2_S, DTYPE_IQ2_S, DTYPE_Q6_K, 28},
+    {"iq2_xs", DTYPE_IQ2_XS, DTYPE_IQ2_XS, DTYPE_Q6_K, 20},
+    {"iq2_xxs", DTYPE_IQ2_XXS, DTYPE_IQ2_XXS, DTYPE_Q6_K, 19},
+    {"iq1_s", DTYPE_IQ1_S, DTYPE_IQ1_S, DTYPE_Q6_K, 24},
+    {"iq1_m", DTYPE_IQ1_M, DTYPE_IQ1_M, DTYPE_Q6_K, 31},
+    {"tq1_0", DTYPE_TQ1_0, DTYPE_TQ1_0, DTYPE_Q6_K, 36},
+    {"tq2_0", DTYPE_TQ2_0, DTYPE_TQ2_0, DTYPE_Q6_K, 37},
+    {"q1_0", DTYPE_Q1_0, DTYPE_Q1_0, DTYPE_Q6_K, 40},
+    {"q2_0", DTYPE_Q2_0, DTYPE_Q2_0, DTYPE_Q6_K, 41},
+    {"mxfp4", DTYPE_MXFP4, DTYPE_MXFP4, DTYPE_Q6_K, 38},
+    {"nvfp4", DTYPE_NVFP4, DTYPE_NVFP4, DTYPE_Q6_K, 39},
+};
+
+static const struct {
+    const char *name;
+    int32_t bits;
+} mlx_types[] = {{"mlx2", 2}, {"mlx3", 3}, {"mlx4", 4}, {"mlx5", 5}, {"mlx6", 6}, {"mlx8", 8}};
+
+enum { MLX_GROUP = 64 };
+
+const char *model_synthetic_sizes(void)
+{
+    return "10m, 100m, 500m, 1b, 3b, 8b";
+}
+
+/* ---- the description ------------------------------------------------------------------ */
+
+static bool take(const char **at, char *out, size_t size)
+{
+    size_t n = strcspn(*at, ":");
+    if (n == 0 || n >= size)
+        return false;
+    for (size_t i = 0; i < n; i++)
+        out[i] = (char)tolower((unsigned char)(*at)[i]);
+    out[n] = '\0';
+    *at += n + ((*at)[n] == ':');
+    return true;
+}
+
+static bool set_key(struct synthetic *s, char *text, struct error *err)
+{
+    const struct {
+        const char *name;
+        int32_t *field;
+        int32_t max;
+    } keys[] = {{"layers", &s->n_layers, 1024},  {"embd", &s->n_embd, 1 << 16},
+                {"heads", &s->n_heads, 1 << 10}, {"kv_heads", &s->n_kv_heads, 1 << 10},
+                {"ff", &s->n_ff, 1 << 18},       {"vocab", &s->n_vocab, 1 << 20},
+                {"ctx", &s->n_ctx, 1 << 24}};
+    char *value = strchr(text, '=');
+    for (size_t i = 0; value && i < sizeof keys / sizeof *keys; i++) {
+        if (strlen(keys[i].name) != (size_t)(value - text) ||
+            strncmp(keys[i].name, text, (size_t)(value - text)) != 0)
+            continue;
+        char *end;
+        long n = strtol(value + 1, &end, 10);
+        if (*end || n < 1 || n > keys[i].max)
+            return error_set(err, ERR_INVALID, "synthetic model: '%s' must be 1 to %d",
+                             keys[i].name, keys[i].max);
+        *keys[i].field = (int32_t)n;
+        return true;
+    }
+    return error_set(err, ERR_INVALID,
+                     "synthetic model: '%s' is not KEY=VALUE with one of the keys layers, embd, "
+                     "heads, kv_heads, ff, vocab, ctx",
+                     text);
+}
+
+static bool find_size(struct synthetic *s, const char *name, struct error *err)
+{
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (strcmp(sizes[i].name, name) != 0)
+            continue;
+        s->size = sizes[i].name;
+        s->n_layers = sizes[i].n_layers;
+        s->n_embd = sizes[i].n_embd;
+        s->n_heads = sizes[i].n_heads;
+        s->n_kv_heads = sizes[i].n_kv_heads;
+        s->n_ff = sizes[i].n_ff;
+        s->n_vocab = sizes[i].n_vocab;
+        s->n_ctx = 131072;
+        return true;
+    }
+    return error_set(err, ERR_INVALID, "synthetic model: there is no size '%s'; there are %s", name,
+                     model_synthetic_sizes());
+}
+
+static const struct mix *find_mix(struct synthetic *s, const char *name, struct error *err)
+{
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
+        if (strcmp(mixes[i].name, name) == 0) {
+            s->type = mixes[i].name;
+            s->ftype = mixes[i].ftype;
+            return &mixes[i];
+        }
+    for (size_t i = 0; i < sizeof mlx_types / sizeof *mlx_types; i++)
+        if (strcmp(mlx_types[i].name, name) == 0) {
+            s->type = mlx_types[i].name;
+            s->mlx_bits = mlx_types[i].bits;
+            return &mixes[0];
+        }
+    struct str names = {0};
+    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
+        str_append_format(&names, "%s, ", mixes[i].name);
+    for (size_t i = 0; i < sizeof mlx_types / sizeof *mlx_types; i++)
+        str_append_format(&names, "%s%s", i ? ", " : "", mlx_types[i].name);
+    error_set(err, ERR_INVALID, "synthetic model: there is no type '%s'; there are %s", name,
+              str_text(&names));
+    str_free(&names);
+    return NULL;
+}
+
+/* ---- tensors ---------------------------------------------------------------------------- */
+
+static void add(struct synthetic *s, const char *name, enum dtype dtype, int64_t cols, int64_t rows,
+                float amplitude)
+{
+    struct synthetic_tensor *t = &s->tensors[s->n_tensors++];
+    snprintf(t->name, sizeof t->name, "%s", name);
+    t->amplitude = amplitude;
+    t->view = (struct tensor_view){
+        .name = t->name, .dtype = dtype, .n_dims = rows > 1 ? 2 : 1, .dims = {cols, rows, 1, 1}};
+    dtype_bytes(dtype, (uint64_t)(cols * rows), &t->view.n_bytes);
+    t->offset = s->n_bytes;
+    s->n_bytes += (t->view.n_bytes + 63) / 64 * 64;
+}
+
+static void add_matrix(struct synthetic *s, const char *name, enum dtype dtype, int64_t cols,
+                       int64_t rows)
+{
+    char full[SYNTHETIC_NAME_MAX];
+    /* So that a layer keeps the scale of what goes through it. */
+    float amplitude = sqrtf(3.0f / (float)cols);
+    snprintf(full, sizeof full, "%s.weight", name);
+    if (!s->mlx_bits) {
+        add(s, full, dtype, cols, rows, amplitude);
+        return;
+    }
+    add(s, full, DTYPE_U32, cols * s->mlx_bits / 32, rows, 1.0f);
+    snprintf(full, sizeof full, "%s.scales", name);
+    add(s, full, DTYPE_F16, cols / MLX_GROUP, rows,
+        2.0f * amplitude / (float)((1 << s->mlx_bits) - 1));
+    snprintf(full, sizeof full, "%s.biases", name);
+    add(s, full, DTYPE_F16, cols / MLX_GROUP, rows, amplitude);
+}
+
+static void add_norm(struct synthetic *s, const char *name)
+{
+    add(s, name, DTYPE_F32, s->n_embd, 1, 0.0f);
+}
+
+/* The layers whose v and down get more bits: the first and last eighth, and
+ * every third of the others. */
+static bool wants_more(int32_t i, int32_t n)
+{
+    return i < n / 8 || i >= 7 * n / 8 || (i - n / 8) % 3 == 2;
+}
+
+static void lay_out(struct synthetic *s, const struct mix *mix)
+{
+    int64_t embd = s->n_embd, kv = (int64_t)s->n_embd / s->n_heads * s->n_kv_heads;
+    bool mlx = s->mlx_bits != 0;
+    add_matrix(s, mlx ? "model.embed_tokens" : "token_embd", mix->base, embd, s->n_vocab);
+    for (int32_t i = 0; i < s->n_layers; i++) {
+        enum dtype more = wants_more(i, s->n_layers) ? mix->more : mix->base;
+        const struct {
+            const char *gguf, *hf;
+            enum dtype dtype;
+            int64_t cols, rows;
+        } matrices[] = {
+            {"attn_q", "self_attn.q_proj", mix->base, embd, embd},
+            {"attn_k", "self_attn.k_proj", mix->base, embd, kv},
+            {"attn_v", "self_attn.v_proj", more, embd, kv},
+            {"attn_output", "self_attn.o_proj", mix->base, embd, embd},
+            {"ffn_gate", "mlp.gate_proj", mix->base, embd, s->n_ff},
+            {"ffn_up", "mlp.up_proj", mix->base, embd, s->n_ff},
+            {"ffn_down", "mlp.down_proj", more, s->n_ff, embd},
+        };
+        char name[SYNTHETIC_NAME_MAX];
+        snprintf(name, sizeof name,
+                 mlx ? "model.layers.%d.input_layernorm.weight" : "blk.%d.attn_norm.weight", i);
+        add_norm(s, name);
+        snprintf(name, sizeof name,
+                 mlx ? "model.layers.%d.post_attention_layernorm.weight" : "blk.%d.ffn_norm.weight",
+                 i);
+        add_norm(s, name);
+        for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++) {
+            snprintf(name, sizeof name, "%s%d.%s", mlx ? "model.layers." : "blk.", i,
+                     mlx ? matrices[k].hf : matrices[k].gguf);
+            add_matrix(s, name, matrices[k].dtype, matrices[k].cols, matrices[k].rows);
+        }
+    }
+    add_norm(s, mlx ? "model.norm.weight" : "output_norm.weight");
+    add_matrix(s, mlx ? "lm_head" : "output", mix->output, embd, s->n_vocab);
+}
+
+static bool check(const struct synthetic *s, const struct mix *mix, struct error *err)
+{
+    int32_t block = s->mlx_bits ? MLX_GROUP : 1;
+    enum dtype types[] = {mix->base, mix->more, mix->output};
+    for (size_t i = 0; i < 3 && !s->mlx_bits; i++)
+        if (dtype_info(types[i])->block_len > block)
+            block = dtype_info(types[i])->block_len;
+    if (s->n_heads % s->n_kv_heads || s->n_embd % s->n_heads || s->n_embd / s->n_heads % 2)
+        return error_set(err, ERR_INVALID,
+                         "synthetic model: %d heads, %d KV heads and a width of %d do not go "
+                         "together",
+                         s->n_heads, s->n_kv_heads, s->n_embd);
+    if (s->n_embd % block || s->n_ff % block)
+        return error_set(err, ERR_INVALID,
+                         "synthetic model: widths must be multiples of %d for type %s", block,
+                         s->type);
+    return true;
+}
+
+bool synthetic_parse(const char *spec, struct synthetic *s, struct error *err)
+{
+    char part[64];
+    const char *at = spec;
+    *s = (struct synthetic){0};
+    if (!take(&at, part, sizeof part) || strcmp(part, "llama") != 0)
+        return error_set(err, ERR_INVALID,
+                         "synthetic model '%s': it must be llama:SIZE:TYPE, like llama:1b:q4_k_m",
+                         spec);
+    if (!take(&at, part, sizeof part))
+        part[0] = '\0';
+    if (!find_size(s, part, err))
+        return false;
+    if (!take(&at, part, sizeof part))
+        part[0] = '\0';
+    const struct mix *mix = find_mix(s, part, err);
+    if (!mix)
+        return false;
+    while (*at)
+        if (!take(&at, part, sizeof part) || !set_key(s, part, err))
+            return false;
+    if (!check(s, mix, err))
+        return false;
+    s->tensors = calloc((size_t)s->n_layers * 23 + 8, sizeof *s->tensors);
+    if (!s->tensors)
+        return error_memory(err);
+    lay_out(s, mix);
+    return true;
+}
+
+void synthetic_free(struct synthetic *s)
+{
+    free(s->tensors);
+    *s = (struct synthetic){0};
+}
+
+/* ---- weights ------------------------------------------------------------------------------ */
+
+/* As many elements are made as a processor's caches hold, and repeated: what
+ * matters to speed is their place, not their value. */
+enum { PATTERN = 1 << 18 };
+
+static void fill_one(struct synthetic_tensor *t, size_t number, unsigned char *data)
+{
+    const struct dtype_info *info = dtype_info(t->view.dtype);
+    size_t n = t->view.n_bytes / info->block_bytes * info->block_len;
+    uint64_t state = 0x9E3779B97F4A7C15u * (number + 1);
+    t->view.data = data;
+    if (t->amplitude == 0.0f) {
+        for (size_t i = 0; i < n; i++)
+            memcpy(data + i * sizeof(float), &(float){1.0f}, sizeof(float));
+        return;
+    }
+    size_t made = n < PATTERN ? n : PATTERN;
+    dtype_fill_random(t->view.dtype, data, made, t->amplitude, &state);
+    size_t bytes = made / info->block_len * info->block_bytes;
+    for (size_t at = bytes; at < t->view.n_bytes; at += bytes) {
+        size_t left = t->view.n_bytes - at;
+        memcpy(data + at, data, left < bytes ? left : bytes);
+    }
+}
+
+struct fill_arg {
+    struct synthetic *s;
+    unsigned char *memory;
+};
+
+static void fill_some(void *arg, size_t begin, size_t end, int32_t thread)
+{
+    (void)thread;
+    struct fill_arg *a = arg;
+    for (size_t i = begin; i < end; i++)
+        fill_one(&a->s->tensors[i], i, a->memory + a->s->tensors[i].offset);
+}
+
+void synthetic_fill(struct synthetic *s, unsigned char *memory, struct worker_pool *pool)
+{
+    struct fill_arg a = {s, memory};
+    worker_pool_each(pool, s->n_tensors, 1, fill_some, &a);
+}
+
+/* ---- the model ------------------------------------------------------------------------------ */
+
+static const struct tensor_view *find_tensor(const void *arg, const char *name)
+{
+    const struct synthetic *s = arg;
+    for (size_t i = 0; i < s->n_tensors; i++)
+        if (strcmp(s->tensors[i].name, name) == 0)
+            return &s->tensors[i].view;
+    return NULL;
+}
+
+static bool make_hparams(const struct synthetic *s, struct arena *arena, struct hparams *h,
+                         struct error *err)
+{
+    hparams_defaults(h, arch_by_name("llama", 5));
+    h->is_hf = s->mlx_bits != 0;
+    h->n_ctx_train = s->n_ctx;
+    h->n_embd = s->n_embd;
+    h->n_layers = s->n_layers;
+    h->n_heads = s->n_heads;
+    h->n_kv_heads = s->n_kv_heads;
+    h->n_ff = s->n_ff;
+    h->layers = arena_alloc_array(arena, (size_t)s->n_layers, sizeof *h->layers);
+    if (!h->layers)
+        return error_memory(err);
+    for (int32_t i = 0; i < s->n_layers; i++)
+        h->layers[i] = (struct layer_hparams){
+            .n_heads = s->n_heads, .n_kv_heads = s->n_kv_heads, .n_ff = s->n_ff, .use_rope = true};
+    return hparams_finish(h, err);
+}
+
+static bool build(struct model *m, struct synthetic *s, const struct model_settings *settings,
+                  struct worker_pool *pool, struct error *err)
+{
+    void *memory =
+        mmap(NULL, s->n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+        return error_set(err, ERR_MEMORY, "no memory for a synthetic model of %zu MiB",
+                         s->n_bytes >> 20);
+    m->owned = memory;
+    m->owned_bytes = s->n_bytes;
+    synthetic_fill(s, memory, pool);
+    json_t *config = s->mlx_bits ? json_pack("{s:{s:i,s:i}}", "quantization", "bits",
+                                             (int)s->mlx_bits, "group_size", (int)MLX_GROUP)
+                                 : NULL;
+    struct tensor_source source = {find_tensor, s, "synthetic model", NULL, config};
+    bool ok = make_hparams(s, &m->arena, &m->h, err) &&
+              weights_bind(&source, &m->h, &m->arena, &m->w, err) &&
+              (!settings || !settings->repack || weights_prepare(&m->w, &m->h, pool, err));
+    json_decref(config);
+    if (!ok)
+        return false;
+    for (size_t i = 0; i < s->n_tensors; i++) {
+        const struct tensor_view *t = &s->tensors[i].view;
+        bool packed = t->dtype == DTYPE_U32, aside = s->mlx_bits && t->dtype == DTYPE_F16;
+        m->info.n_bytes += t->n_bytes;
+        if (!aside)
+            m->info.n_params +=
+                (uint64_t)(t->dims[0] * t->dims[1]) * (packed ? 32u / (uint32_t)s->mlx_bits : 1u);
+    }
+    char *size = arena_duplicate(&m->arena, slice_of(s->size));
+    char *type = arena_duplicate(&m->arena, slice_of(s->type));
+    if (!size || !type)
+        return error_memory(err);
+    model_describe(m, "synthetic", size, type);
+    return true;
+}
+
+bool model_synthetic(const char *spec, const struct model_settings *settings,
+                     struct worker_pool *pool, struct model **out, struct error *err)
+{
+    struct synthetic s;
+    *out = NULL;
+    if (!synthetic_parse(spec, &s, err))
+        return false;
+    struct model *m = calloc(1, sizeof *m);
+    bool ok = m ? build(m, &s, settings, pool, err) : error_memory(err);
+    synthetic_free(&s);
+    if (!ok) {
+        model_free(m);
+        return false;
+    }
+    *out = m;
+    return true;
+}
