@@ -62,6 +62,10 @@ json_t *routes_surface(void)
     for (size_t i = 0; i < N_TABLE; i++)
         push(list,
              json_pack("{s:s,s:s}", "method", methods[table[i].method], "path", table[i].path));
+    /* Those that only settings open: Vertex AI's adapter, and --path. */
+    push(list, json_pack("{s:s,s:s}", "method", "GET", "path", "{AIP_HEALTH_ROUTE}"));
+    push(list, json_pack("{s:s,s:s}", "method", "POST", "path", "{AIP_PREDICT_ROUTE}"));
+    push(list, json_pack("{s:s,s:s}", "method", "GET", "path", "/{file}"));
     return list;
 }
 
