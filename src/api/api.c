@@ -35,7 +35,7 @@ bool api_create(const struct options *options, struct engine *engine, struct api
     api->streams = streams_create();
     if (!api->model_name || !api->streams) {
         error_memory(err);
-    } else if (routes_build(api, err)) {
+    } else if (prompt_log_open(options, err) && routes_build(api, err)) {
         return true;
     }
     api_free(api);

@@ -13,6 +13,8 @@ static void complete(struct http_exchange *x, struct api *api, enum surface surf
     if (!body)
         return;
     const json_t *prompt = json_object_get(body, "prompt");
+    if (prompt)
+        prompt_log_write(api, prompt);
     if (!prompt)
         reply_failure(x, FAIL_INVALID, "key 'prompt' not found: say what to continue");
     else if (!prompts_read(api, prompt, true, true, &prompts, &err))

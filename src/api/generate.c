@@ -436,6 +436,7 @@ void generate_chat(struct http_exchange *x, struct api *api, enum surface surfac
         return;
     }
     json_t *text = json_string_from(str_slice(&chat.prompt.text));
+    prompt_log_write(api, text);
     if (text && prompts_read(api, text, true, true, &prompts, &err))
         generate(x, api, surface, chat.fields, &prompts, chat.prompt.parser);
     else

@@ -260,4 +260,11 @@ json_t *routes_surface(void);
 /* The route an "@requestFormat" of the predict adapter names; NULL: none. */
 const char *route_of_format(const struct api *api, struct slice format, enum http_method *method);
 
+/* ---- prompt_log.c: --log-prompts-dir ------------------------------------------------ */
+
+/* Make the folder, mode 0700, where one is wanted. */
+bool prompt_log_open(const struct options *options, struct error *err);
+/* Write a request's prompt (text, or JSON as it came) to a file there. */
+void prompt_log_write(const struct api *api, const json_t *prompt);
+
 #endif
