@@ -2,6 +2,7 @@
 #include "cmd/serve.h"
 
 #include "base/log.h"
+#include "cmd/numa.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -135,8 +136,17 @@ bool serve_engine_settings(struct options *options, struct engine_settings *out,
         .cache_ram_mib = options->cache.cache_ram_mib,
         .cache_idle_slots = options->cache.cache_idle_slots,
         .sleep_idle_seconds = options->http.sleep_idle_seconds,
+        .fit = options->context.fit,
+        .fit_n_ctx = options->context.fit_ctx,
+        .fit_margin_mib = options->context.fit_target_mib,
     };
     set_workers(&options->cpu, &out->pool);
     set_workers(&options->cpu_batch, &out->pool_batch);
+    if (options->model.numa != OPTION_NUMA_DISABLED) {
+        struct numa_machine machine;
+        numa_read_machine(&machine);
+        numa_apply(&machine, (enum option_numa)options->model.numa, &out->pool);
+        numa_apply(&machine, (enum option_numa)options->model.numa, &out->pool_batch);
+    }
     return set_context(options, out, err) && set_overrides(options, &out->file, err);
 }

@@ -1,0 +1,9 @@
+# The programs from the outside, and the table of options from the inside.
+if(TARGET mlxcel-server)
+  add_test(NAME cli.programs COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/cli/programs.sh
+    $<TARGET_FILE:mlxcel> $<TARGET_FILE:mlxcel-server>)
+endif()
+if(FALSE)
+  add_test(NAME cli.readers COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/readers.py ${CMAKE_SOURCE_DIR}/src)
+endif()
