@@ -30,19 +30,18 @@ bool error_set_va(struct error *err, enum error_code code, const char *format, v
     return false;
 }
 
-bool error_set(struct error *err, enum error_code code, const char *format, ...)
+void error_fill(struct error *err, enum error_code code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     error_set_va(err, code, format, args);
     va_end(args);
-    return false;
 }
 
-bool error_prefix(struct error *err, const char *format, ...)
+void error_prepend(struct error *err, const char *format, ...)
 {
     if (!err)
-        return false;
+        return;
     char old[ERROR_MESSAGE_MAX];
     memcpy(old, err->message, sizeof old);
     va_list args;
@@ -55,10 +54,4 @@ bool error_prefix(struct error *err, const char *format, ...)
         if (m >= (int)room)
             trim_partial_utf8(err->message);
     }
-    return false;
-}
-
-bool error_memory(struct error *err)
-{
-    return error_set(err, ERR_MEMORY, "out of memory");
 }

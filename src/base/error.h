@@ -32,7 +32,8 @@ struct error {
 
 /* Fill *err (which may be NULL) and return false, so that a caller can write
  * "return error_set(...)". A message too long is cut at a UTF-8 boundary. */
-bool error_set(struct error *err, enum error_code code, const char *format, ...)
+#define error_set(...) (error_fill(__VA_ARGS__), error_false())
+void error_fill(struct error *err, enum error_code code, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 /* The same with a va_list. */
@@ -40,9 +41,18 @@ bool error_set_va(struct error *err, enum error_code code, const char *format, v
     __attribute__((format(printf, 3, 0)));
 
 /* Put context in front of the message: "context: message". Returns false. */
-bool error_prefix(struct error *err, const char *format, ...) __attribute__((format(printf, 2, 3)));
+#define error_prefix(...) (error_prepend(__VA_ARGS__), error_false())
+void error_prepend(struct error *err, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
 
 /* Out of memory, said the same way everywhere. Returns false. */
-bool error_memory(struct error *err);
+#define error_memory(err) error_set((err), ERR_MEMORY, "out of memory")
+
+/* Macros and this, so that the compiler sees the false and knows that nobody
+ * reads what a function that failed did not fill in. */
+static inline bool error_false(void)
+{
+    return false;
+}
 
 #endif

@@ -165,7 +165,7 @@ bool model_file_open(const char *path, const struct model_file_settings *setting
     if (is_folder(path))
         return folder_open(path, settings, file, err);
     char start[16];
-    size_t n;
+    size_t n = 0;
     if (!read_start(path, start, sizeof start, &n, err))
         return false;
     if (n >= 4 && memcmp(start, "GGUF", 4) == 0)
@@ -189,7 +189,7 @@ bool model_file_looks_like_one(const char *path)
         return there;
     }
     char start[4];
-    size_t n;
+    size_t n = 0;
     if (!read_start(path, start, sizeof start, &n, NULL))
         return false;
     return (n == 4 && memcmp(start, "GGUF", 4) == 0) || stands_for_folder(path);

@@ -25,7 +25,7 @@ static size_t aligned(size_t n)
 /* One mapping, untouched: the system gives pages as cells fill. */
 static bool map_layers(struct kv_cache *kv, const struct hparams *h, struct error *err)
 {
-    size_t total = 0, k, v;
+    size_t total = 0, k = 0, v = 0;
     for (int32_t i = 0; i < kv->n_layers; i++) {
         if (!layer_bytes(kv, h->layers[i].n_kv_heads, &k, &v) || k > SIZE_MAX / 4 ||
             v > SIZE_MAX / 4 || __builtin_add_overflow(total, aligned(k) + aligned(v), &total))
