@@ -2,7 +2,9 @@
 #include "cmd/actions.h"
 
 #include "api/api.h"
+#include "base/log.h"
 #include "cmd/cmd.h"
+#include "files/files.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -91,6 +93,22 @@ static int print_surface(void)
     return print(&text, ok);
 }
 
+static int print_cache_list(const char *program)
+{
+    struct cached_models models;
+    struct error err;
+    if (!cache_list(&models, &err)) {
+        fprintf(stderr, "%s: %s\n", program, err.message);
+        return 1;
+    }
+    struct str text = {0};
+    str_append_format(&text, "number of models in cache: %zu\n", models.n);
+    for (size_t i = 0; i < models.n; i++)
+        str_append_format(&text, "%4zu. %s\n", i + 1, models.names[i]);
+    cached_models_free(&models);
+    return print(&text, !text.failed);
+}
+
 int run_action(const char *program, const struct options *options)
 {
     switch (options->action) {
@@ -107,8 +125,7 @@ int run_action(const char *program, const struct options *options)
     case ACTION_DUMP_SURFACE:
         return print_surface();
     case ACTION_CACHE_LIST:
-        fprintf(stderr, "%s: --cache-list is not served yet\n", program);
-        return 1;
+        return print_cache_list(program);
     case ACTION_SERVE:
         break;
     }
@@ -118,8 +135,30 @@ int run_action(const char *program, const struct options *options)
 bool resolve_model(struct options *options, struct error *err)
 {
     const struct model_options *model = &options->model;
-    if (model->path)
-        return true;
-    return error_set(err, ERR_INVALID,
-                     "no model: name a GGUF file or a folder of safetensors with -m PATH");
+    bool elsewhere = model->url || model->docker_repo || model->hf_repo;
+    if (!model->path && !elsewhere)
+        return error_set(err, ERR_INVALID,
+                         "no model: name a GGUF file or a folder of safetensors with -m PATH, "
+                         "or a repository with -hf USER/MODEL");
+    if (!elsewhere)
+        return true; /* what is wrong with a path is said by who opens it */
+    if (model->path && !model->url)
+        log_warn("-m is not looked at: the model comes from %s",
+                 model->hf_repo ? model->hf_repo : model->docker_repo);
+    struct model_source source = {
+        .path = model->url ? model->path : NULL,
+        .url = model->url,
+        .docker_repo = model->docker_repo,
+        .hf_repo = model->hf_repo,
+        .hf_file = model->hf_file,
+        .hf_token = model->hf_token,
+        .offline = model->offline,
+        .quiet = options->logging.disabled,
+    };
+    char *path;
+    if (!model_source_fetch(&source, &path, err))
+        return false;
+    options->model.path = arena_duplicate(&options->arena, slice_of(path));
+    free(path);
+    return options->model.path || error_memory(err);
 }

@@ -3,7 +3,7 @@ if(TARGET mlxcel-server)
   add_test(NAME cli.programs COMMAND bash ${CMAKE_CURRENT_SOURCE_DIR}/cli/programs.sh
     $<TARGET_FILE:mlxcel> $<TARGET_FILE:mlxcel-server>)
 endif()
-if(FALSE)
+if(Python3_Interpreter_FOUND AND TARGET mlxcel_api)
   add_test(NAME cli.readers COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/readers.py ${CMAKE_SOURCE_DIR}/src)
 endif()
