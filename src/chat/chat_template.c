@@ -1,0 +1,327 @@
+/* chat_template.c - loading a model's templates, and rendering with them. */
+#include "chat/chat_family.h"
+#include "chat/chat_internal.h"
+
+#include "base/clock.h"
+
+#include <stdlib.h>
+#include <time.h>
+
+/* Used where a model brings no template. */
+static const char chatml_source[] =
+    "{%- for message in messages -%}\n"
+    "  {{- '<|im_start|>' + message.role + '\n' + message.content + '<|im_end|>\n' -}}\n"
+    "{%- endfor -%}\n"
+    "{%- if add_generation_prompt -%}\n"
+    "  {{- '<|im_start|>assistant\n' -}}\n"
+    "{%- endif -%}";
+
+/* Checks in published templates that refuse conversations a server must take:
+ * where marker stands in the template, from is replaced. */
+static const struct {
+    const char *marker, *from, *to;
+} patches[] = {
+    {"<|channel|>",
+     "{%- if \"<|channel|>analysis<|message|>\" in message.content or "
+     "\"<|channel|>final<|message|>\" in message.content %}",
+     "{%- if false %}"},
+    {"[TOOL_CALLS]",
+     "{%- if (message['content'] is none or message['content'] == '' or "
+     "message['content']|length == 0) and (message['tool_calls'] is not defined or "
+     "message['tool_calls'] is none or message['tool_calls']|length == 0) %}",
+     "{%- if false %}"},
+};
+
+static bool replace_all(struct str *text, const char *from, const char *to)
+{
+    struct str out = {0};
+    const char *at = str_text(text), *found;
+    while ((found = strstr(at, from))) {
+        str_append(&out, at, (size_t)(found - at));
+        str_append_text(&out, to);
+        at = found + strlen(from);
+    }
+    str_append_text(&out, at);
+    if (out.failed) {
+        str_free(&out);
+        return false;
+    }
+    str_free(text);
+    *text = out;
+    return true;
+}
+
+bool chat_template_has(const struct chat_template *t, const char *text)
+{
+    return strstr(jinja_source(t->jinja).data, text) != NULL;
+}
+
+struct slice chat_trim(struct slice text)
+{
+    static const char blanks[] = " \t\n\r\v\f";
+    while (text.len && memchr(blanks, text.data[0], sizeof blanks - 1)) {
+        text.data++;
+        text.len--;
+    }
+    while (text.len && memchr(blanks, text.data[text.len - 1], sizeof blanks - 1))
+        text.len--;
+    return text;
+}
+
+static void template_free(struct chat_template *t)
+{
+    if (!t)
+        return;
+    chat_analysis_free(t->analysis);
+    jinja_template_free(t->jinja);
+    str_free(&t->bos);
+    str_free(&t->eos);
+    free(t);
+}
+
+static struct chat_template *
+template_load(struct slice source, const struct chat_template_settings *settings, struct error *err)
+{
+    struct chat_template *t = calloc(1, sizeof *t);
+    if (!t || !str_append_slice(&t->bos, settings->bos) ||
+        !str_append_slice(&t->eos, settings->eos)) {
+        template_free(t);
+        error_memory(err);
+        return NULL;
+    }
+    t->add_bos = settings->add_bos;
+    t->add_eos = settings->add_eos;
+    if (!jinja_parse(source, &t->jinja, err) || !chat_probe(t->jinja, &t->caps, err)) {
+        error_prefix(err, "the chat template cannot be used");
+        template_free(t);
+        return NULL;
+    }
+    if (!chat_family_of(t))
+        t->analysis = chat_analyze(t, &t->analysis_error);
+    return t;
+}
+
+/* Can it think? Ask as a request would. */
+static bool probe_thinking(const struct chat_templates *templates)
+{
+    struct chat_request request = {.add_generation_prompt = true,
+                                   .enable_thinking = true,
+                                   .reasoning_format = CHAT_REASONING_DEEPSEEK,
+                                   .messages =
+                                       json_pack("[{s:s,s:s}]", "role", "user", "content", "test"),
+                                   .kwargs = json_object()};
+    struct chat_prompt prompt = {0};
+    bool thinks = request.messages && request.kwargs &&
+                  chat_apply(templates, &request, &prompt, NULL) && prompt.supports_thinking;
+    chat_prompt_free(&prompt);
+    json_decref(request.messages);
+    json_decref(request.kwargs);
+    return thinks;
+}
+
+bool chat_templates_load(const struct chat_template_settings *settings, struct chat_templates **out,
+                         struct error *err)
+{
+    *out = NULL;
+    struct chat_templates *all = calloc(1, sizeof *all);
+    if (!all)
+        return error_memory(err);
+    all->use_jinja = settings->use_jinja;
+    struct slice source = settings->source;
+    if (source.len == 0 || slice_equal_text(source, "chatml"))
+        source = settings->tool_use_source.len ? settings->tool_use_source : SLICE(chatml_source);
+    bool ok = str_append_slice(&all->source, source) &&
+              str_append_slice(&all->tool_use_source, settings->tool_use_source);
+    for (size_t i = 0; ok && i < sizeof patches / sizeof *patches; i++)
+        if (strstr(str_text(&all->source), patches[i].marker))
+            ok = replace_all(&all->source, patches[i].from, patches[i].to);
+    if (!ok) {
+        chat_templates_free(all);
+        return error_memory(err);
+    }
+    if (!settings->use_jinja && chat_legacy_find(str_slice(&all->source)) < 0) {
+        chat_templates_free(all);
+        return error_set(err, ERR_INVALID,
+                         "this custom template is not supported, try using --jinja");
+    }
+    all->main = template_load(str_slice(&all->source), settings, err);
+    if (!all->main) {
+        chat_templates_free(all);
+        return false;
+    }
+    if (settings->tool_use_source.len) /* a broken variant is as good as none */
+        all->tool_use = template_load(settings->tool_use_source, settings, NULL);
+    all->supports_thinking = all->use_jinja && probe_thinking(all);
+    *out = all;
+    return true;
+}
+
+void chat_templates_free(struct chat_templates *templates)
+{
+    if (!templates)
+        return;
+    template_free(templates->main);
+    template_free(templates->tool_use);
+    str_free(&templates->source);
+    str_free(&templates->tool_use_source);
+    free(templates);
+}
+
+struct slice chat_templates_source(const struct chat_templates *templates, bool tool_use)
+{
+    if (!tool_use)
+        return str_slice(&templates->source);
+    return templates->tool_use ? str_slice(&templates->tool_use_source) : SLICE("");
+}
+
+struct chat_caps chat_templates_caps(const struct chat_templates *templates)
+{
+    return templates->tool_use ? templates->tool_use->caps : templates->main->caps;
+}
+
+bool chat_templates_support_thinking(const struct chat_templates *templates)
+{
+    return templates->supports_thinking;
+}
+
+/* ---- Rendering ----------------------------------------------------------- */
+
+static bool set_json(struct jinja_run *run, const char *name, const json_t *value, bool marked)
+{
+    return jinja_set(run, name, jinja_from_json(run, value, marked));
+}
+
+/* What the assistant said before is the model's own text, where special tokens
+ * may stand; all other messages are a user's. */
+static struct jinja_value *messages_value(struct jinja_run *run, const json_t *messages)
+{
+    struct jinja_value *list = jinja_list(run);
+    size_t i;
+    json_t *message;
+    json_array_foreach((json_t *)messages, i, message)
+    {
+        const char *role = json_string_value(json_object_get(message, "role"));
+        bool marked = !role || strcmp(role, "assistant") != 0;
+        if (!list || !jinja_list_add(run, list, jinja_from_json(run, message, marked)))
+            return NULL;
+    }
+    return list;
+}
+
+static bool set_reasoning(struct jinja_run *run, const json_t *context)
+{
+    /* Templates name the same wishes differently. */
+    const json_t *preserve = json_object_get(context, "preserve_reasoning");
+    if (json_is_boolean(preserve)) {
+        bool on = json_is_true(preserve);
+        if (!jinja_set(run, "preserve_thinking", jinja_bool(run, on)) ||
+            !jinja_set(run, "clear_thinking", jinja_bool(run, !on)) ||
+            !jinja_set(run, "truncate_history_thinking", jinja_bool(run, !on)) ||
+            !jinja_set(run, "drop_thinking", jinja_bool(run, !on)))
+            return false;
+    }
+    const json_t *effort = json_object_get(context, "reasoning_effort");
+    return !json_is_string(effort) || (set_json(run, "reasoning_effort", effort, false) &&
+                                       set_json(run, "reasoning_strength", effort, false));
+}
+
+static bool set_variables(struct jinja_run *run, const struct chat_inputs *in,
+                          const json_t *messages, const json_t *tools, const json_t *more,
+                          bool add_generation_prompt)
+{
+    bool ok = set_reasoning(run, in->context) &&
+              jinja_set(run, "messages", messages_value(run, messages)) &&
+              jinja_set(run, "bos_token", jinja_text(run, str_slice(&in->t->bos), false)) &&
+              jinja_set(run, "eos_token", jinja_text(run, str_slice(&in->t->eos), false)) &&
+              jinja_set(run, "enable_thinking", jinja_bool(run, in->enable_thinking)) &&
+              (!tools || set_json(run, "tools", tools, true));
+    const json_t *maps[] = {in->context, more};
+    for (int i = 0; ok && i < 2; i++) {
+        const char *key;
+        json_t *value;
+        json_object_foreach((json_t *)maps[i], key, value)
+        {
+            ok = ok && set_json(run, key, value, false);
+        }
+    }
+    return ok && (!add_generation_prompt ||
+                  jinja_set(run, "add_generation_prompt", jinja_bool(run, true)));
+}
+
+/* Drop n bytes from the front of a rendering. */
+static void drop_front(struct jinja_output *out, size_t n)
+{
+    str_drop_front(&out->text, n);
+    size_t kept = 0;
+    for (size_t i = 0; i < out->n_spans; i++) {
+        struct jinja_span span = out->spans[i];
+        span.begin = span.begin > n ? span.begin - n : 0;
+        span.end = span.end > n ? span.end - n : 0;
+        if (span.end > span.begin)
+            out->spans[kept++] = span;
+    }
+    out->n_spans = kept;
+}
+
+static void cut_spans(struct jinja_output *out)
+{
+    while (out->n_spans && out->spans[out->n_spans - 1].end > out->text.len) {
+        out->spans[out->n_spans - 1].end = out->text.len;
+        if (out->spans[out->n_spans - 1].begin >= out->text.len)
+            out->n_spans--;
+    }
+}
+
+bool chat_render(const struct chat_inputs *in, const json_t *messages, const json_t *tools,
+                 const json_t *more, bool add_generation_prompt, struct jinja_output *out,
+                 struct error *err)
+{
+    struct jinja_run *run = jinja_run_create(in->t->jinja, in->now, false, NULL);
+    if (!run)
+        return error_memory(err);
+    /* a variable that cannot be set leaves its error in the run */
+    set_variables(run, in, messages ? messages : in->messages, tools ? tools : in->tools, more,
+                  add_generation_prompt);
+    bool ok = jinja_render(run, out, err);
+    jinja_run_free(run);
+    if (!ok)
+        return false;
+    if (in->keep_ends)
+        return true;
+    const struct str *bos = &in->t->bos, *eos = &in->t->eos;
+    if (in->t->add_bos && bos->len && slice_starts_with(str_slice(&out->text), str_slice(bos)))
+        drop_front(out, bos->len);
+    if (in->t->add_eos && eos->len && slice_ends_with(str_slice(&out->text), str_slice(eos))) {
+        str_truncate(&out->text, out->text.len - eos->len);
+        cut_spans(out);
+    }
+    return true;
+}
+
+bool chat_render_prompt(const struct chat_inputs *in, const json_t *messages, const json_t *tools,
+                        const json_t *more, struct chat_prompt *out, struct error *err)
+{
+    struct jinja_output with = {0}, without = {0};
+    bool ok = chat_render(in, messages, tools, more, true, &with, err) &&
+              chat_render(in, messages, tools, more, false, &without, err);
+    if (ok) {
+        struct slice a = str_slice(&with.text), b = str_slice(&without.text);
+        size_t same = 0;
+        while (same < a.len && same < b.len && a.data[same] == b.data[same])
+            same++;
+        struct jinja_output *chosen = in->add_generation_prompt ? &with : &without;
+        ok = (str_append_slice(&out->generation_prompt, slice_from(a, same)) &&
+              str_append_slice(&out->text, str_slice(&chosen->text))) ||
+             error_memory(err);
+        if (ok && chosen->n_spans) {
+            out->user = malloc(chosen->n_spans * sizeof *out->user);
+            ok = out->user || error_memory(err);
+            for (size_t i = 0; ok && i < chosen->n_spans; i++)
+                out->user[out->n_user++] =
+                    (struct chat_span){chosen->spans[i].begin, chosen->spans[i].end};
+        }
+    }
+    jinja_output_free(&with);
+    jinja_output_free(&without);
+    return ok;
+}

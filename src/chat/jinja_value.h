@@ -1,0 +1,209 @@
+/* jinja_value.h - what expressions evaluate to, and the run they live in. */
+#ifndef MLXCEL_CHAT_JINJA_VALUE_H
+#define MLXCEL_CHAT_JINJA_VALUE_H
+
+#include "base/arena.h"
+#include "chat/jinja.h"
+#include "chat/jinja_ast.h"
+
+enum jinja_type {
+    JINJA_UNDEFINED,
+    JINJA_NONE,
+    JINJA_BOOL,
+    JINJA_INTEGER,
+    JINJA_FLOAT,
+    JINJA_STRING,
+    JINJA_LIST,
+    JINJA_TUPLE,
+    JINJA_DICT,
+    JINJA_FUNCTION,
+    JINJA_LOOP
+};
+
+/* A string's bytes; marks says which came from a user, one byte each, NULL when
+ * all are alike (marked says which). */
+struct jinja_string {
+    const char *data;
+    size_t len;
+    const uint8_t *marks;
+    bool marked;
+};
+
+struct jinja_items {
+    struct jinja_value **data;
+    size_t n, capacity;
+};
+
+struct jinja_entry {
+    struct jinja_value *key, *value;
+    uint64_t hash;
+};
+
+/* Entries in the order they came; slots is a hash table over them once there
+ * are more than a few. */
+struct jinja_dict {
+    struct jinja_entry *entries;
+    size_t n, capacity;
+    uint32_t *slots; /* entry index + 1; 0 free */
+    size_t n_slots;
+    bool is_namespace;
+};
+
+struct jinja_loop {
+    const struct jinja_node *node; /* for recursion */
+    struct jinja_items items;
+    size_t i;
+    uint32_t depth;
+    struct jinja_value *changed;
+};
+
+struct jinja_scope {
+    struct jinja_scope *parent;
+    struct jinja_binding {
+        int32_t symbol;
+        struct jinja_value *value;
+    } * bindings;
+    size_t n, capacity;
+};
+
+struct jinja_arguments;
+typedef struct jinja_value *jinja_function(struct jinja_run *run, struct jinja_arguments *args);
+
+enum jinja_callable { CALL_BUILTIN, CALL_MACRO, CALL_CALLER, CALL_LOOP, CALL_CYCLER, CALL_JOINER };
+
+struct jinja_callable_data {
+    enum jinja_callable kind;
+    const char *name;
+    jinja_function *function;
+    struct jinja_value *self;      /* of a bound method */
+    const struct jinja_node *node; /* a macro or call block */
+    struct jinja_scope *scope;     /* of a call block */
+    size_t count;                  /* of a cycler or joiner */
+};
+
+struct jinja_value {
+    uint8_t type;
+    bool used, used_as_list; /* for probing */
+    union {
+        bool boolean;
+        int64_t integer;
+        double real;
+        struct jinja_string string; /* UNDEFINED: data is the name that was missing */
+        struct jinja_items items;
+        struct jinja_dict *dict;
+        struct jinja_loop *loop;
+        struct jinja_callable_data *callable;
+    } as;
+};
+
+/* Arguments of a call, filter or test. self is the filtered or tested value, or
+ * the method's object. */
+struct jinja_arguments {
+    const char *name;
+    struct jinja_value *self;
+    struct jinja_items positional;
+    struct jinja_keyword {
+        struct slice name;
+        struct jinja_value *value;
+    } * keywords;
+    size_t n_keywords, keywords_capacity;
+};
+
+/* Text being built, with its marks. */
+struct jinja_builder {
+    char *data;
+    size_t len, capacity;
+    struct jinja_span *spans;
+    size_t n_spans, spans_capacity;
+};
+
+struct jinja_run {
+    const struct jinja_template *t;
+    struct arena arena;
+    struct jinja_limits limits;
+    int64_t now;
+    bool watch;
+    uint64_t steps, deadline_us;
+    uint32_t depth;
+    struct jinja_value **globals; /* by symbol */
+    struct jinja_scope *scope;    /* innermost; NULL at the top */
+    struct jinja_builder *out;
+    struct jinja_value *undefined, *none;
+    struct error error;
+    bool failed, located; /* located: error has its place already */
+};
+
+/* ---- Failing: all give NULL (or false) ---- */
+struct jinja_value *jinja_fail(struct jinja_run *run, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+void *jinja_alloc(struct jinja_run *run, size_t size);
+
+/* ---- Making ---- */
+struct jinja_value *jinja_new(struct jinja_run *run, enum jinja_type type);
+struct jinja_value *jinja_integer(struct jinja_run *run, int64_t value);
+struct jinja_value *jinja_float(struct jinja_run *run, double value);
+struct jinja_value *jinja_undefined(struct jinja_run *run, struct slice name);
+struct jinja_value *jinja_dict(struct jinja_run *run);
+struct jinja_value *jinja_builtin(struct jinja_run *run, const char *name, jinja_function *function,
+                                  struct jinja_value *self);
+bool jinja_dict_set(struct jinja_run *run, struct jinja_value *dict, struct jinja_value *key,
+                    struct jinja_value *value);
+bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct jinja_value *item);
+/* text[begin, end) with its marks. */
+struct jinja_value *jinja_substring(struct jinja_run *run, const struct jinja_value *text,
+                                    size_t begin, size_t end);
+
+/* ---- Asking ---- */
+const char *jinja_type_name(const struct jinja_value *v);
+bool jinja_truth(const struct jinja_value *v);
+bool jinja_equal(const struct jinja_value *a, const struct jinja_value *b, unsigned depth);
+/* -1, 0, 1; 2 when they cannot be ordered. */
+int jinja_order(const struct jinja_value *a, const struct jinja_value *b, unsigned depth);
+bool jinja_is_sequence(const struct jinja_value *v); /* list or tuple */
+bool jinja_is_number(const struct jinja_value *v);   /* bool, integer, float */
+double jinja_as_double(const struct jinja_value *v);
+int64_t jinja_as_integer(const struct jinja_value *v);
+struct slice jinja_bytes(const struct jinja_value *v); /* of a string */
+struct jinja_entry *jinja_dict_find(const struct jinja_dict *dict, const struct jinja_value *key);
+struct jinja_value *jinja_dict_get(const struct jinja_dict *dict, struct slice key);
+bool jinja_dict_remove(struct jinja_run *run, struct jinja_dict *dict,
+                       const struct jinja_value *key);
+bool jinja_hashable(const struct jinja_value *v);
+void jinja_mark_used(struct jinja_run *run, struct jinja_value *v, bool deep);
+
+/* ---- Text ---- */
+bool jinja_put(struct jinja_run *run, struct jinja_builder *b, struct slice text, bool marked);
+bool jinja_put_string(struct jinja_run *run, struct jinja_builder *b,
+                      const struct jinja_value *text, size_t begin, size_t end);
+/* As {{ v }} shows it: nothing for undefined and none, a list's items run
+ * together. */
+bool jinja_put_output(struct jinja_run *run, struct jinja_builder *b, const struct jinja_value *v,
+                      unsigned depth);
+/* As str(v), as repr(v). */
+bool jinja_put_str(struct jinja_run *run, struct jinja_builder *b, const struct jinja_value *v);
+bool jinja_put_repr(struct jinja_run *run, struct jinja_builder *b, const struct jinja_value *v,
+                    unsigned depth);
+struct jinja_value *jinja_built(struct jinja_run *run, struct jinja_builder *b);
+/* v itself when a string, else str(v). */
+struct jinja_value *jinja_to_string(struct jinja_run *run, struct jinja_value *v);
+
+struct jinja_json_style {
+    int indent; /* -1: on one line */
+    struct slice item_separator, key_separator;
+    bool ensure_ascii, sort_keys;
+};
+bool jinja_put_json(struct jinja_run *run, struct jinja_builder *b, const struct jinja_value *v,
+                    const struct jinja_json_style *style, unsigned level);
+
+/* ---- Calling (jinja_eval.c) ---- */
+struct jinja_value *jinja_call(struct jinja_run *run, struct jinja_value *callee,
+                               struct jinja_arguments *args);
+/* One step of work; false when a limit is reached. */
+bool jinja_step(struct jinja_run *run, uint64_t weight);
+/* The attribute or item of v, by name; never NULL unless failed. */
+struct jinja_value *jinja_attribute(struct jinja_run *run, struct jinja_value *v,
+                                    struct slice name);
+struct jinja_value *jinja_subscript(struct jinja_run *run, struct jinja_value *v,
+                                    struct jinja_value *key);
+
+#endif
