@@ -255,17 +255,24 @@ bool chat_stream_add(struct chat_stream *stream, struct slice text, bool last,
         return error_memory(err);
     if (!chat_parse(stream->parser, str_slice(&stream->text), !last, &next, err)) {
         chat_message_free(&next);
-        return false;
+        return false; /* ERR_FORMAT: nothing of it can be read */
     }
     if (is_empty(&next)) {
         chat_message_free(&next);
         return true;
     }
-    bool ok = set_ids(stream, &next) || error_memory(err);
-    ok = ok && chat_message_diff(&stream->message, &next, &found, err);
+    struct error reason = {0};
+    bool ok = set_ids(stream, &next) || error_memory(&reason);
+    ok = ok && chat_message_diff(&stream->message, &next, &found, &reason);
     if (!ok) {
         chat_message_free(&next);
         chat_deltas_free(&found);
+        /* What was sent cannot be taken back: a call that turned out to be none
+         * stays as it was shown, and the answer goes on from there. */
+        if (reason.code == ERR_INTERNAL)
+            return true;
+        if (err)
+            *err = reason;
         return false;
     }
     chat_message_free(&stream->message);

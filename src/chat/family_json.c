@@ -94,7 +94,6 @@ bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, str
     chat_build_thinking(&b, "[THINK]", TOKENS("[/THINK]"));
     chat_build_preserve(&b, TOKENS("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]"));
     chat_build_continue(&b, "", "[THINK]", "[/THINK]");
-    chat_build_trigger(&b, CHAT_TRIGGER_WORD, "[TOOL_CALLS]");
     peg_id thought = PEG_NOTHING, root;
     if (b.extract)
         thought = peg_optional(g, SEQ(g, peg_text(g, "[THINK]"),
@@ -116,6 +115,8 @@ bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, str
         grammar = false;
         root = chat_spaced(&b, thought, content_rest(g));
     }
+    if (grammar)
+        chat_build_trigger(&b, CHAT_TRIGGER_WORD, "[TOOL_CALLS]");
     return chat_build_end(&b, root, grammar, in->tools && in->tool_choice == CHAT_TOOLS_AUTO);
 }
 
@@ -151,8 +152,7 @@ bool family_functionary(const struct chat_inputs *in, struct chat_prompt *out, s
         peg_id calls = peg_rule(g, SLICE("tools"), peg_some(g, one), true);
         peg_id content = SEQ(g, peg_text(g, "all\n"), content_until(g, ">>>"));
         peg_id more = in->parallel_tool_calls ? calls : one;
-        /* the marker between content and a call is the content's end */
-        peg_id both = SEQ(g, content, peg_optional(g, peg_text(g, ">>>")), more);
+        peg_id both = SEQ(g, content, peg_text(g, ">>>"), more);
         if (b.required)
             body = CHOICE(g, both, calls);
         else

@@ -547,7 +547,7 @@ static struct jinja_value *eval_binary(struct jinja_run *run, const struct jinja
         return jinja_bool(run, !jinja_equal(a, b, 0));
     case OP_IN:
     case OP_NOT_IN: {
-        if (a->type == JINJA_UNDEFINED && b->type != JINJA_UNDEFINED)
+        if (a->type == JINJA_UNDEFINED && b->type == JINJA_STRING)
             return jinja_fail(run, "Cannot perform operation %s on undefined values",
                               operator_texts[node->op]);
         int found = contains(run, a, b);
