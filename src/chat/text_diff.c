@@ -6,7 +6,7 @@
 
 #include <ctype.h>
 
-size_t text_find(struct slice text, size_t from, struct slice what)
+size_t chat_find(struct slice text, size_t from, struct slice what)
 {
     if (from > text.len)
         return TEXT_NOT_FOUND;
@@ -16,7 +16,7 @@ size_t text_find(struct slice text, size_t from, struct slice what)
     return found ? (size_t)(found - text.data) : TEXT_NOT_FOUND;
 }
 
-size_t text_find_last(struct slice text, struct slice what)
+size_t chat_find_last(struct slice text, struct slice what)
 {
     if (what.len > text.len)
         return TEXT_NOT_FOUND;
@@ -26,10 +26,10 @@ size_t text_find_last(struct slice text, struct slice what)
     return TEXT_NOT_FOUND;
 }
 
-size_t text_count(struct slice text, struct slice what)
+size_t chat_count(struct slice text, struct slice what)
 {
     size_t n = 0;
-    for (size_t at = 0; what.len && (at = text_find(text, at, what)) != TEXT_NOT_FOUND;
+    for (size_t at = 0; what.len && (at = chat_find(text, at, what)) != TEXT_NOT_FOUND;
          at += what.len)
         n++;
     return n;
@@ -51,10 +51,10 @@ static size_t common_suffix(struct slice a, struct slice b)
     return n;
 }
 
-struct slice text_until_common_prefix(struct slice text, struct slice a, struct slice b)
+struct slice chat_until_common_prefix(struct slice text, struct slice a, struct slice b)
 {
     size_t n = common_prefix(a, b);
-    size_t at = n ? text_find(text, 0, (struct slice){a.data, n}) : TEXT_NOT_FOUND;
+    size_t at = n ? chat_find(text, 0, (struct slice){a.data, n}) : TEXT_NOT_FOUND;
     return at == TEXT_NOT_FOUND ? SLICE("") : (struct slice){text.data, at};
 }
 
@@ -73,7 +73,7 @@ static bool add_piece(struct text_pieces *out, bool is_marker, const char *begin
     return begin == end || (skip_blank && is_blank(piece.text)) || VEC_PUSH(out, piece);
 }
 
-bool text_split_markers(struct slice text, bool skip_blank, struct text_pieces *out)
+bool chat_split_markers(struct slice text, bool skip_blank, struct text_pieces *out)
 {
     const char *border = text.data, *end = text.data + text.len;
     char closer = '\0';
@@ -212,11 +212,11 @@ static bool diff_pieces(struct slice a, struct slice b, const struct text_pieces
     return ok;
 }
 
-bool text_diff(struct slice a, struct slice b, struct arena *arena, struct text_diff *out)
+bool chat_text_diff(struct slice a, struct slice b, struct arena *arena, struct text_diff *out)
 {
     struct text_pieces left = {0}, right = {0};
     *out = (struct text_diff){SLICE(""), SLICE(""), SLICE(""), SLICE("")};
-    bool ok = text_split_markers(a, false, &left) && text_split_markers(b, false, &right);
+    bool ok = chat_split_markers(a, false, &left) && chat_split_markers(b, false, &right);
     if (ok && left.n == 0)
         out->right = b;
     else if (ok && right.n == 0)

@@ -10,11 +10,11 @@
 
 #define TEXT_NOT_FOUND SIZE_MAX
 
-size_t text_find(struct slice text, size_t from, struct slice what);
-size_t text_find_last(struct slice text, struct slice what);
-size_t text_count(struct slice text, struct slice what);
+size_t chat_find(struct slice text, size_t from, struct slice what);
+size_t chat_find_last(struct slice text, struct slice what);
+size_t chat_count(struct slice text, struct slice what);
 /* What stands in text before the common start of a and b. */
-struct slice text_until_common_prefix(struct slice text, struct slice a, struct slice b);
+struct slice chat_until_common_prefix(struct slice text, struct slice a, struct slice b);
 
 struct text_piece {
     bool is_marker; /* <...> or [...] */
@@ -27,7 +27,7 @@ struct text_pieces {
 };
 
 /* Markers and the texts between them; skip_blank leaves out pieces of blanks. */
-bool text_split_markers(struct slice text, bool skip_blank, struct text_pieces *out);
+bool chat_split_markers(struct slice text, bool skip_blank, struct text_pieces *out);
 
 struct text_diff {
     struct slice prefix, suffix; /* shared */
@@ -36,6 +36,6 @@ struct text_diff {
 
 /* Prefix and suffix end at markers where they can: "<a><b>" and "<a><c>" share
  * "<a>", not "<a><". The slices lie in a, b or arena. False: out of memory. */
-bool text_diff(struct slice a, struct slice b, struct arena *arena, struct text_diff *out);
+bool chat_text_diff(struct slice a, struct slice b, struct arena *arena, struct text_diff *out);
 
 #endif
