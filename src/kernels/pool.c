@@ -174,7 +174,7 @@ void worker_pool_run(struct worker_pool *pool, worker_fn fn, void *arg)
     for (uint32_t spins = 0; atomic_load_explicit(&pool->n_running, memory_order_acquire) > 0;
          spins++) {
         relax();
-        if (spins > 1u << 14) /* the others are without a core: let them have this one */
+        if (spins > 1u << 9) /* the others are without a core: let them have this one */
             sched_yield();
     }
 }
@@ -193,7 +193,7 @@ void worker_pool_barrier(struct worker_pool *pool)
     for (uint32_t spins = 0;
          atomic_load_explicit(&pool->barrier_epoch, memory_order_acquire) == epoch; spins++) {
         relax();
-        if (spins > 1u << 14)
+        if (spins > 1u << 9)
             sched_yield();
     }
 }
