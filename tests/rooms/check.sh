@@ -2,36 +2,30 @@
 # check.sh SRC - every #include obeys the house rules of DESIGN.md:
 # a room includes only itself and rooms below it, and other rooms only through
 # their door (src/ROOM/ROOM.h; every header of base is a door).
-src=$1
-rooms="base kernels files text model sample chat engine http options api cmd"
-bad=0
-height_of() {
-    n=0
-    for r in $rooms; do
-        [ "$r" = "$1" ] && { echo $n; return; }
-        n=$((n + 1))
-    done
-    echo -1
+cd "$1" || exit 1
+awk -v rooms="base kernels files text model sample chat engine http options api cmd" '
+BEGIN {
+    n = split(rooms, names, " ")
+    for (i = 1; i <= n; i++) height[names[i]] = i
 }
-for room in $rooms; do
-    [ -d "$src/$room" ] || continue
-    own=$(height_of "$room")
-    for file in "$src/$room"/*.[ch]; do
-        [ -e "$file" ] || continue
-        for include in $(sed -n 's/^[[:space:]]*#[[:space:]]*include[[:space:]]*"\([^"]*\)".*/\1/p' "$file"); do
-            other=${include%%/*}
-            height=$(height_of "$other")
-            if [ "$height" -lt 0 ]; then
-                echo "$file: includes \"$include\", which names no room"; bad=1
-            elif [ "$other" = "$room" ]; then
-                :
-            elif [ "$height" -gt "$own" ]; then
-                echo "$file: $room may not include $other, which stands above it"; bad=1
-            elif [ "$other" != base ] && [ "$include" != "$other/$other.h" ]; then
-                echo "$file: \"$include\" is private to $other; include \"$other/$other.h\""; bad=1
-            fi
-        done
-    done
-done
-[ $bad -eq 0 ] && echo "rooms: every include obeys the house rules"
-exit $bad
+/^[[:space:]]*#[[:space:]]*include[[:space:]]*"/ {
+    split($0, quoted, "\""); include = quoted[2]
+    split(include, target, "/"); other = target[1]
+    split(FILENAME, place, "/"); room = place[1]
+    if (!(other in height))
+        complain("names no room")
+    else if (other == room)
+        next
+    else if (height[other] > height[room])
+        complain(room " may not include " other ", which stands above it")
+    else if (other != "base" && include != other "/" other ".h")
+        complain("is private to " other "; include \"" other "/" other ".h\"")
+}
+function complain(why) {
+    printf "%s:%d: \"%s\": %s\n", FILENAME, FNR, include, why
+    bad = 1
+}
+END {
+    if (!bad) print "rooms: every include obeys the house rules"
+    exit bad
+}' */*.[ch]
