@@ -13,7 +13,6 @@
 #define NO_CHECKPOINTS                                                                             \
     "no checkpoints of sliding-window caches are kept yet; --swa-full lets prompts be reused "     \
     "whole"
-#define NO_UI "no web interface is built in; serve one with --path FOLDER, or leave the option out"
 
 static const struct option
     rows[] =
@@ -95,6 +94,7 @@ static const struct option
     {.names = "--path", .env = "LLAMA_ARG_STATIC_PATH", .value = "PATH", .fallback = "", .type = OPT_TEXT,
      AT(http.public_path), .help = "Folder of files to serve."},
     {.names = "--cors-origins", .env = "LLAMA_ARG_CORS_ORIGINS", .value = "ORIGINS", .fallback = "*", .type = OPT_TEXT,
+     .state = STATE_BY_DESIGN, .note = "of several origins the one that asks is named, with Vary: Origin",
      AT(http.cors_origins),
      .help = "Origins whose pages may call the server, with commas; \"localhost\" means any port of this machine."},
     {.names = "--cors-methods", .env = "LLAMA_ARG_CORS_METHODS", .value = "METHODS",
@@ -126,7 +126,8 @@ static const struct option
      DEFER, .inert = "off", .note = NO_TOOLS,
      .help = "All tools and the MCP relay. Only the negative form is accepted so far."},
     {.names = "--ui --webui", .names_off = "--no-ui --no-webui", .env = "LLAMA_ARG_UI", .fallback = "enabled",
-     .type = OPT_SWITCH, AT(http.ui), .help = "Serve the files of --path. No web interface is built in."},
+     .type = OPT_SWITCH, .state = STATE_BY_DESIGN, .note = "no web interface is built in; --path brings one",
+     AT(http.ui), .help = "Serve the files of --path. No web interface is built in."},
     {.names = "--embedding --embeddings", .env = "LLAMA_ARG_EMBEDDINGS", .fallback = "disabled", .type = OPT_FLAG,
      .state = STATE_DEFERRED, .note = NO_EMBEDDING,
      AT(context.embedding), .help = "Serve embeddings only."},
