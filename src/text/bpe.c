@@ -72,10 +72,11 @@ bool bpe_finish(struct tokenizer *tok, struct error *err)
     return true;
 }
 
-static bool rule(const void *model, const struct symbol *left, const struct symbol *right,
-                 uint32_t *priority, int32_t *id)
+static bool rule(const void *model, size_t begin, const struct symbol *left,
+                 const struct symbol *right, uint32_t *priority, int32_t *id)
 {
     const struct bpe *bpe = model;
+    (void)begin;
     if (left->id < 0 || right->id < 0)
         return false;
     uint64_t pair = (uint64_t)(uint32_t)left->id << 32 | (uint32_t)right->id;
@@ -116,26 +117,27 @@ static bool split_characters(struct encoder *e, struct slice piece)
             id = bpe->chars[codepoint];
         else
             id = text_table_find(&e->tok->table, c);
-        struct symbol symbol = {id, (uint32_t)at, (uint32_t)len, 0, 0};
-        if (!VEC_PUSH(&e->merge.symbols, symbol))
+        if (!merge_add(&e->merge, id, len))
             return error_memory(e->err);
         at += len;
     }
     return true;
 }
 
-/* A symbol that is no token: its bytes as tokens, or unk, or nothing. */
-static bool emit_unknown(struct encoder *e, struct slice text, bool after_unknown)
+/* A symbol that is no token: its bytes as tokens, or unk, or nothing. *in_unk
+ * says that unk came last. */
+static bool emit_unknown(struct encoder *e, struct slice text, bool *in_unk)
 {
     const struct tokenizer *tok = e->tok;
     bool all = true;
     for (size_t i = 0; i < text.len && all && tok->from_json; i++)
         all = tok->bpe.byte_tokens && tok->byte_ids[(unsigned char)text.data[i]] >= 0;
     if (tok->from_json && !all) {
-        if (!tok->bpe.use_unk || tok->special.unk < 0 || (after_unknown && tok->bpe.fuse_unk))
-            return true;
-        return emit(e, tok->special.unk);
+        bool fused = *in_unk && tok->bpe.fuse_unk;
+        *in_unk = tok->bpe.use_unk && tok->special.unk >= 0;
+        return fused || !*in_unk || emit(e, tok->special.unk);
     }
+    *in_unk = false;
     for (size_t i = 0; i < text.len; i++) {
         int32_t id = tok->byte_ids[(unsigned char)text.data[i]];
         if (id >= 0 && !emit(e, id))
@@ -164,14 +166,15 @@ bool bpe_encode(struct encoder *e, struct slice piece)
         return false;
     if (!merge_run(&e->merge, rule, &tok->bpe))
         return error_memory(e->err);
-    bool after_unknown = false;
+    bool in_unk = false;
     const struct symbol *symbols = e->merge.symbols.data;
-    for (int32_t i = 0; i >= 0; i = symbols[i].next) {
+    for (size_t i = 0; i < piece.len; i += symbols[i].len) {
         bool known = symbols[i].id >= 0 && symbols[i].id < tok->n_vocab;
-        struct slice text = {piece.data + symbols[i].begin, symbols[i].len};
-        if (known ? !emit(e, symbols[i].id) : !emit_unknown(e, text, after_unknown))
+        struct slice text = {piece.data + i, symbols[i].len};
+        if (known ? !emit(e, symbols[i].id) : !emit_unknown(e, text, &in_unk))
             return false;
-        after_unknown = !known;
+        if (known)
+            in_unk = false;
     }
     return true;
 }

@@ -7,19 +7,19 @@
 
 #include <stdint.h>
 
-/* A run of the word's bytes. The chain of symbols left after merging is read
- * from symbol 0 along next. */
+/* A run of a word's bytes. It stands in an array at the place of its first
+ * byte; the places of its other bytes have len 0. So the next symbol of the
+ * one at i is at i + len. */
 struct symbol {
-    int32_t id;          /* what it is, in the caller's numbering; -1 unknown */
-    uint32_t begin, len; /* bytes in the text; len 0: merged into another */
-    int32_t prev, next;  /* -1 at the ends */
+    int32_t id;    /* what it is, in the caller's numbering; -1 unknown */
+    uint32_t len;  /* bytes */
+    uint32_t prev; /* where the symbol before it stands */
 };
 
 struct merge_candidate {
-    uint64_t key; /* priority, then position: the smallest goes first */
-    int32_t right;
-    uint32_t len;
-    int32_t id;
+    uint64_t key; /* priority << 32 | place: the smallest goes first */
+    uint32_t len; /* of the two together */
+    int32_t id;   /* of what they make */
 };
 
 /* What one encoding reuses from word to word. Start with {0}. */
@@ -28,15 +28,17 @@ struct merge_scratch {
     VEC(struct merge_candidate) heap;
 };
 
-/* Whether two neighbours may be joined; if so the priority (smaller first) and
- * the id of what they make. */
-typedef bool merge_rule(const void *model, const struct symbol *left, const struct symbol *right,
-                        uint32_t *priority, int32_t *id);
+/* Add the next character of the word; false when out of memory. */
+bool merge_add(struct merge_scratch *scratch, int32_t id, size_t len);
 
-/* Join neighbours among scratch->symbols until no rule applies, always the
- * pair of the smallest priority, the leftmost first among equals. The caller
- * has set id, begin and len of each; the links are set here. False when out of
- * memory. Cost: O(n log n). */
+/* Whether the symbols left (which stands at begin) and right, side by side, may
+ * be joined; if so the priority (smaller first) and the id of what they make. */
+typedef bool merge_rule(const void *model, size_t begin, const struct symbol *left,
+                        const struct symbol *right, uint32_t *priority, int32_t *id);
+
+/* Join neighbours until no rule applies, always the pair of the smallest
+ * priority, the leftmost first among equals. False when out of memory.
+ * Cost: O(n log n). */
 bool merge_run(struct merge_scratch *scratch, merge_rule *rule, const void *model);
 
 void merge_scratch_free(struct merge_scratch *scratch);

@@ -19,14 +19,14 @@ static uint32_t descending(float score)
     return ~ascending;
 }
 
-static bool rule(const void *model, const struct symbol *left, const struct symbol *right,
-                 uint32_t *priority, int32_t *id)
+static bool rule(const void *model, size_t begin, const struct symbol *left,
+                 const struct symbol *right, uint32_t *priority, int32_t *id)
 {
     const struct context *c = model;
     size_t len = (size_t)left->len + right->len;
     if (len > c->tok->max_token_len)
         return false;
-    *id = text_find(c->tok, (struct slice){c->text + left->begin, len});
+    *id = text_find(c->tok, (struct slice){c->text + begin, len});
     if (*id < 0)
         return false;
     *priority = descending(c->tok->tokens[*id].score);
@@ -40,8 +40,7 @@ bool sentencepiece_encode(struct encoder *e, struct slice piece)
     for (size_t at = 0; at < piece.len;) {
         uint32_t codepoint;
         size_t len = utf8_decode(piece.data + at, piece.len - at, &codepoint, NULL);
-        struct symbol symbol = {-1, (uint32_t)at, (uint32_t)len, 0, 0};
-        if (!VEC_PUSH(&e->merge.symbols, symbol))
+        if (!merge_add(&e->merge, -1, len))
             return error_memory(e->err);
         at += len;
     }
@@ -49,8 +48,8 @@ bool sentencepiece_encode(struct encoder *e, struct slice piece)
     if (!merge_run(&e->merge, rule, &context))
         return error_memory(e->err);
     const struct symbol *symbols = e->merge.symbols.data;
-    for (int32_t i = 0; i >= 0; i = symbols[i].next) {
-        struct slice text = {piece.data + symbols[i].begin, symbols[i].len};
+    for (size_t i = 0; i < piece.len; i += symbols[i].len) {
+        struct slice text = {piece.data + i, symbols[i].len};
         int32_t id = symbols[i].id >= 0 ? symbols[i].id : text_find(tok, text);
         if (id >= 0) {
             if (!emit(e, id))

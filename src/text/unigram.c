@@ -82,6 +82,12 @@ static void search(const struct tokenizer *tok, struct slice text, struct best *
     }
 }
 
+/* A token of the best way. */
+struct hop {
+    int32_t id;
+    uint32_t begin, len;
+};
+
 static bool emit_unknown(struct encoder *e, struct slice text)
 {
     const struct tokenizer *tok = e->tok;
@@ -109,23 +115,23 @@ bool unigram_encode(struct encoder *e, struct slice text)
     search(tok, text, best);
     /* The way back from the end, then read in the order of the text. */
     bool ok = true;
-    e->merge.symbols.n = 0;
+    VEC(struct hop) hops = {0};
     for (size_t end = text.len; ok && end > 0; end = best[end].from) {
         uint32_t from = best[end].from;
-        struct symbol hop = {best[end].id, from, (uint32_t)end - from, 0, 0};
-        ok = VEC_PUSH(&e->merge.symbols, hop) || error_memory(e->err);
+        struct hop hop = {best[end].id, from, (uint32_t)end - from};
+        ok = VEC_PUSH(&hops, hop) || error_memory(e->err);
     }
-    const struct symbol *hops = e->merge.symbols.data;
-    for (size_t i = e->merge.symbols.n; ok && i > 0;) {
-        struct symbol hop = hops[--i];
+    for (size_t i = hops.n; ok && i > 0;) {
+        struct hop hop = hops.data[--i];
         if (hop.id != tok->special.unk) {
             ok = emit(e, hop.id);
             continue;
         }
-        while (tok->unigram.fuse_unk && i > 0 && hops[i - 1].id == hop.id)
-            hop.len += hops[--i].len;
+        while (tok->unigram.fuse_unk && i > 0 && hops.data[i - 1].id == hop.id)
+            hop.len += hops.data[--i].len;
         ok = emit_unknown(e, (struct slice){text.data + hop.begin, hop.len});
     }
+    VEC_FREE(&hops);
     free(best);
     return ok;
 }
