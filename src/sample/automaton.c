@@ -336,12 +336,27 @@ static bool read_character(struct automaton *a, uint32_t set, uint32_t c, uint32
     return closure_finish(a, &moved) && state_intern(a, moved, 0, 0, state);
 }
 
+/* The Unicode Standard, table 3-7: after some first bytes the second has a
+ * narrower range (no overlong forms, no surrogates, nothing past U+10FFFF). */
+static bool may_follow(const struct machine_state *s, uint8_t byte)
+{
+    if (s->n_missing == 2 && s->partial == 0x0)
+        return byte >= 0xA0 && byte <= 0xBF;
+    if (s->n_missing == 2 && s->partial == 0xD)
+        return byte >= 0x80 && byte <= 0x9F;
+    if (s->n_missing == 3 && s->partial == 0)
+        return byte >= 0x90 && byte <= 0xBF;
+    if (s->n_missing == 3 && s->partial == 4)
+        return byte >= 0x80 && byte <= 0x8F;
+    return byte >= 0x80 && byte <= 0xBF;
+}
+
 static bool read_byte(struct automaton *a, uint32_t state, uint8_t byte, uint32_t *next)
 {
     struct machine_state s = a->states.data[state];
     *next = STATE_DEAD;
     if (s.n_missing) {
-        if (byte >> 6 != 2)
+        if (!may_follow(&s, byte))
             return true;
         uint32_t c = s.partial << 6 | (byte & 0x3Fu);
         if (s.n_missing > 1)

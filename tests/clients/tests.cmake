@@ -6,3 +6,11 @@ if(TARGET mlxcel)
       ${CMAKE_BINARY_DIR}/clients/tokenizers ${CMAKE_CURRENT_SOURCE_DIR}/conformance/vectors.json)
   set_tests_properties(clients.tokenizers PROPERTIES LABELS slow TIMEOUT 900 SKIP_RETURN_CODE 77)
 endif()
+
+# What the grammars of JSON schemas let through is valid by npm's ajv.
+add_executable(generate_documents clients/schemas/generate.c)
+target_link_libraries(generate_documents PRIVATE mlxcel_sample)
+add_test(NAME clients.schemas
+  COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/clients/schemas/run.sh $<TARGET_FILE:generate_documents>
+    ${CMAKE_BINARY_DIR}/clients/schemas)
+set_tests_properties(clients.schemas PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
