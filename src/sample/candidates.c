@@ -16,7 +16,7 @@ bool candidates_init(struct candidates *c, size_t capacity)
     if (capacity > SIZE_MAX / sizeof *c->buffer - 1)
         return false;
     size_t bytes = (capacity + 1) * sizeof *c->buffer;
-    c->buffer = malloc(bytes);
+    c->buffer = calloc(capacity + 1, sizeof *c->buffer);
     c->scratch = malloc(bytes);
     c->spare = malloc(bytes);
     c->data = c->buffer;
@@ -31,14 +31,57 @@ void candidates_free(struct candidates *c)
     *c = (struct candidates){0};
 }
 
-void candidates_fill(struct candidates *c, const float *logits)
+static void begin(struct candidates *c)
 {
     c->data = c->buffer;
     c->n = c->capacity;
     c->selected = CANDIDATE_NONE;
     c->sorted = false;
-    for (size_t i = 0; i < c->n; i++)
-        c->data[i] = (struct candidate){(int32_t)i, logit_tamed(logits[i]), 0.0f};
+}
+
+/* Logits that need no taming are the rule; looking for others first keeps the
+ * loop that copies them short. */
+static bool all_tame(const float *logits, size_t n)
+{
+    int wild = 0;
+    for (size_t i = 0; i < n; i++)
+        wild |= !(logits[i] <= FLT_MAX);
+    return !wild;
+}
+
+void candidates_fill(struct candidates *c, const float *logits)
+{
+    begin(c);
+    struct candidate *data = c->data;
+    if (all_tame(logits, c->n)) {
+        for (size_t i = 0; i < c->n; i++) {
+            data[i].token = (int32_t)i;
+            data[i].logit = logits[i];
+        }
+    } else {
+        for (size_t i = 0; i < c->n; i++) {
+            data[i].token = (int32_t)i;
+            data[i].logit = logit_tamed(logits[i]);
+        }
+    }
+}
+
+void candidates_fill_admitted(struct candidates *c, const float *logits, const uint64_t *admitted)
+{
+    begin(c);
+    struct candidate *data = c->data;
+    for (size_t first = 0; first < c->n; first += 64) {
+        uint64_t bits = admitted[first / 64];
+        size_t n = c->n - first < 64 ? c->n - first : 64;
+        for (size_t i = 0; i < n; i++) {
+            data[first + i].token = (int32_t)(first + i);
+            data[first + i].logit = -INFINITY;
+        }
+        for (; bits; bits &= bits - 1) {
+            size_t i = first + (size_t)__builtin_ctzll(bits);
+            data[i].logit = logit_tamed(logits[i]);
+        }
+    }
 }
 
 static inline bool better(const struct candidate *a, const struct candidate *b)

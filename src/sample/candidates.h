@@ -22,8 +22,10 @@ struct candidates {
 
 bool candidates_init(struct candidates *c, size_t capacity);
 void candidates_free(struct candidates *c);
-/* All tokens in the order of their ids, nothing selected. */
+/* All tokens in the order of their ids, nothing selected, p not yet set. */
 void candidates_fill(struct candidates *c, const float *logits);
+/* The same with -INFINITY for those whose bit is not set. */
+void candidates_fill_admitted(struct candidates *c, const float *logits, const uint64_t *admitted);
 
 /* Logits stay comparable: no NaN, nothing above the largest float. */
 static inline float logit_tamed(float logit)

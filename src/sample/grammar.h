@@ -20,8 +20,9 @@ void matcher_free(struct matcher *m);
 bool matcher_waiting(const struct matcher *m);
 /* Whether the grammar admits the token now. */
 bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err);
-/* Set the logit of every token that is not admitted to -INFINITY. */
-bool matcher_mask(struct matcher *m, struct candidates *c, struct error *err);
+/* The tokens that are admitted now: a bitset, valid until the next call.
+ * NULL with *err when the limits are passed. Not for a waiting matcher. */
+const uint64_t *matcher_mask(struct matcher *m, struct error *err);
 bool matcher_accept(struct matcher *m, int32_t token, struct error *err);
 /* Nothing more can follow. */
 bool matcher_done(const struct matcher *m);

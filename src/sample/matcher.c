@@ -109,7 +109,12 @@ static bool fill_mask(struct matcher *m, void *arg)
 {
     (void)arg;
     memset(m->admitted, 0, ((size_t)m->vocab->n_tokens + 63) / 64 * sizeof *m->admitted);
-    return automaton_mask(m->shared->automaton, m->state, m->admitted);
+    if (!automaton_mask(m->shared->automaton, m->state, m->admitted))
+        return false;
+    if (automaton_complete(m->shared->automaton, m->state))
+        for (size_t i = 0; i < m->vocab->n_eog; i++)
+            m->admitted[m->vocab->eog[i] / 64] |= (uint64_t)1 << m->vocab->eog[i] % 64;
+    return true;
 }
 
 static bool look_complete(struct matcher *m, void *arg)
@@ -277,22 +282,9 @@ bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error
     return true;
 }
 
-bool matcher_mask(struct matcher *m, struct candidates *c, struct error *err)
+const uint64_t *matcher_mask(struct matcher *m, struct error *err)
 {
-    bool complete;
-    if (m->waiting)
-        return true;
-    if (!with_automaton(m, fill_mask, NULL, err) ||
-        !with_automaton(m, look_complete, &complete, err))
-        return false;
-    for (size_t i = 0; i < c->n; i++) {
-        int32_t token = c->data[i].token;
-        bool admits =
-            vocab_is_eog(m->vocab, token) ? complete : m->admitted[token / 64] >> token % 64 & 1;
-        if (!admits)
-            c->data[i].logit = -INFINITY;
-    }
-    return true;
+    return with_automaton(m, fill_mask, NULL, err) ? m->admitted : NULL;
 }
 
 static bool move(struct matcher *m, int32_t token, struct slice text, struct error *err)

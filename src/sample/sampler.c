@@ -246,11 +246,12 @@ bool sampler_sample(struct sampler *s, const float *logits, int32_t *token, stru
         return false;
     if (admits)
         return true;
-    candidates_fill(c, logits);
+    const uint64_t *admitted = matcher_mask(s->matcher, err);
+    if (!admitted)
+        return false;
+    candidates_fill_admitted(c, logits, admitted);
     if (s->reasoning)
         reasoning_apply(s->reasoning, c);
-    if (!matcher_mask(s->matcher, c, err))
-        return false;
     run_stages(s);
     *token = c->data[c->selected].token;
     return true;

@@ -88,7 +88,6 @@ static bool copy_pieces(struct vocab *v)
     if (!v->bytes || !v->pieces || !v->flags)
         return false;
     char *at = v->bytes;
-    v->fallback = -1;
     for (size_t i = 0; i < n; i++) {
         struct slice piece = v->source.piece(v->source.context, (int32_t)i);
         if (piece.len)
@@ -97,14 +96,19 @@ static bool copy_pieces(struct vocab *v)
         at += piece.len;
         if (v->source.is_eog && v->source.is_eog(v->source.context, (int32_t)i)) {
             v->flags[i] |= VOCAB_EOG;
-            if (v->fallback < 0)
-                v->fallback = (int32_t)i;
+            v->n_eog++;
         }
         if (v->source.is_hidden && v->source.is_hidden(v->source.context, (int32_t)i))
             v->flags[i] |= VOCAB_HIDDEN;
     }
-    if (v->fallback < 0)
-        v->fallback = 0;
+    v->eog = calloc(v->n_eog + 1, sizeof *v->eog);
+    if (!v->eog)
+        return false;
+    v->n_eog = 0;
+    for (size_t i = 0; i < n; i++)
+        if (v->flags[i] & VOCAB_EOG)
+            v->eog[v->n_eog++] = (int32_t)i;
+    v->fallback = v->eog[0]; /* 0 where there is none */
     return true;
 }
 
@@ -159,6 +163,7 @@ void vocab_free(struct vocab *v)
     free(v->flags);
     free(v->bytes);
     free(v->suppressed);
+    free(v->eog);
     free(v->nodes);
     free(v->trie_tokens);
     free(v);

@@ -26,7 +26,9 @@ struct vocab {
     int32_t fallback; /* the lowest end-of-generation token, or 0 */
     struct slice *pieces;
     uint8_t *flags;
-    char *bytes; /* what pieces point into */
+    char *bytes;  /* what pieces point into */
+    int32_t *eog; /* all that end the generation, ascending */
+    size_t n_eog;
     int32_t *suppressed;
     size_t n_suppressed;
     struct vocab_source source;
