@@ -1,6 +1,7 @@
 /* bench.c - mlxcel bench: how fast a model reads prompts and writes text. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "cmd/bench_sampling.h"
 #include "cmd/cmd.h"
 #include "model/model.h"
 
@@ -12,10 +13,11 @@
 #include <unistd.h>
 
 static const char bench_usage[] =
-    "usage: mlxcel bench (-m FILE | --synthetic SPEC) [OPTIONS]\n"
+    "usage: mlxcel bench (-m FILE | --synthetic SPEC | --sampling) [OPTIONS]\n"
     "\n"
     "  -m FILE            a GGUF file or a model folder\n"
     "  --synthetic SPEC   random weights: llama:SIZE:TYPE, like llama:1b:q4_k_m\n"
+    "  --sampling         what picking a token costs, without a model\n"
     "  --write FILE       write the synthetic model as GGUF and end\n"
     "  -p N               prompt tokens (512; 0: no prompt test)\n"
     "  -n N               tokens to generate (64; 0: no generation test)\n"
@@ -34,7 +36,7 @@ struct bench_options {
     const char *model, *synthetic, *write, *type_k, *type_v, *compare;
     int32_t n_prompt, n_generate, n_depth, n_threads, n_threads_batch, n_batch, n_ubatch, n_clients,
         n_reps;
-    bool json, no_repack, help;
+    bool json, no_repack, sampling, help;
 };
 
 struct bench {
@@ -76,6 +78,7 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
         {"-r", NULL, &o->n_reps, NULL, 1},
         {"--json", NULL, NULL, &o->json, 0},
         {"--no-repack", NULL, NULL, &o->no_repack, 0},
+        {"--sampling", NULL, NULL, &o->sampling, 0},
         {"--help", NULL, NULL, &o->help, 0},
         {"-h", NULL, NULL, &o->help, 0},
     };
@@ -103,7 +106,7 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
                              table[k].name, argv[i], table[k].min, 1 << 24);
         *table[k].number = (int32_t)n;
     }
-    if (!o->help && !o->model == !o->synthetic)
+    if (!o->help && !o->sampling && !o->model == !o->synthetic)
         return error_set(err, ERR_INVALID, "give a model: either -m FILE or --synthetic SPEC");
     return true;
 }
@@ -377,6 +380,8 @@ int cmd_bench(int argc, char **argv)
         fputs(bench_usage, stdout);
         return 0;
     }
+    if (o.sampling)
+        return bench_sampling();
     if (o.n_threads == 0)
         o.n_threads = n_processors();
     if (!run(&o, &err)) {
