@@ -9,9 +9,10 @@
  *
  * Queries are rounded as the products with the cache's keys want them (half
  * precision, or 8 bits per 32), and values in half precision are summed in half
- * precision within a block: quantized models amplify such differences, and the
- * results that models are known by were computed so. Blocks are joined in F32,
- * so that a long context does not lose its small weights. */
+ * precision within a stretch of cells: models amplify such differences (a small
+ * one says another word within a hundred tokens), and the results that models
+ * are known by were computed so. Stretches are joined in F32, so that a long
+ * context does not lose its small weights. */
 #include "kernels/pool.h"
 #include "kernels/table.h"
 
@@ -19,8 +20,9 @@
 #include <string.h>
 
 enum {
-    BLOCK_CELLS = 64, /* keys decoded at a time */
-    MAX_ROWS = 64     /* query rows (queries times heads of a group) of an item */
+    BLOCK_CELLS = 64,    /* keys decoded at a time */
+    STRETCH_CELLS = 512, /* cells whose values are summed in half precision; whole blocks */
+    MAX_ROWS = 64        /* query rows (queries times heads of a group) of an item */
 };
 
 struct call {
@@ -48,10 +50,11 @@ struct item {
     float *keys, *values;           /* [BLOCK_CELLS][head_dim] */
     float *scores;                  /* [n_rows][BLOCK_CELLS] */
     float *queries;                 /* [n_rows][head_dim_k], rounded and scaled */
-    float *acc;                     /* [head_dim_v], with values in half precision */
+    float *acc;                     /* [n_rows][head_dim_v], values in half precision: */
     const float *q[MAX_ROWS];
     float *out[MAX_ROWS];
     float max[MAX_ROWS], sum[MAX_ROWS];
+    float part_max[MAX_ROWS], part_sum[MAX_ROWS]; /* of the stretch in acc */
 };
 
 static size_t round_up(size_t n)
@@ -83,7 +86,7 @@ static size_t own_bytes(const struct attention *a)
     size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
     return round_up(BLOCK_CELLS * dk * sizeof(float)) + round_up(BLOCK_CELLS * dv * sizeof(float)) +
            round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float)) +
-           round_up(MAX_ROWS * dk * sizeof(float)) + round_up(dv * sizeof(float));
+           round_up(MAX_ROWS * dk * sizeof(float)) + round_up(MAX_ROWS * dv * sizeof(float));
 }
 
 size_t attention_scratch(const struct attention *a, int32_t n_threads)
@@ -140,10 +143,10 @@ static void absorb_scores(const struct call *c, struct item *it, size_t i, float
 }
 
 /* A whole block of row i with values in half precision: the running maximum and
- * the sum go cell by cell, then the block joins what is there. */
+ * the sum go cell by cell, on from where the stretch has come. */
 static void absorb_half(const struct call *c, struct item *it, size_t i, size_t n, float *s)
 {
-    float shrink[BLOCK_CELLS], max = -INFINITY, sum = 0;
+    float shrink[BLOCK_CELLS], max = it->part_max[i], sum = it->part_sum[i];
     size_t dv = (size_t)c->a->head_dim_v;
     for (size_t j = 0; j < n; j++) {
         shrink[j] = 1;
@@ -158,14 +161,34 @@ static void absorb_half(const struct call *c, struct item *it, size_t i, size_t 
     c->k->exp_sum(s, 0, n, s);
     for (size_t j = 0; j < n; j++)
         sum = sum * shrink[j] + s[j];
-    memset(it->acc, 0, dv * sizeof(float));
-    c->k->values_half(s, shrink, it->values, n, dv, it->acc);
-    float top = fmaxf(it->max[i], max);
-    float old = expf(it->max[i] - top), new = expf(max - top);
-    vec_scale(it->out[i], old, dv, it->out[i]);
-    vec_add_scaled(it->out[i], it->acc, new, dv);
-    it->sum[i] = it->sum[i] * old + sum * new;
-    it->max[i] = top;
+    c->k->values_half(s, shrink, it->values, n, dv, it->acc + i * dv);
+    it->part_sum[i] = sum;
+    it->part_max[i] = max;
+}
+
+static void begin_stretch(const struct call *c, struct item *it)
+{
+    memset(it->acc, 0, it->n_rows * (size_t)c->a->head_dim_v * sizeof(float));
+    for (size_t i = 0; i < it->n_rows; i++) {
+        it->part_max[i] = -INFINITY;
+        it->part_sum[i] = 0;
+    }
+}
+
+/* What the stretch has summed joins what is there. */
+static void end_stretch(const struct call *c, struct item *it)
+{
+    size_t dv = (size_t)c->a->head_dim_v;
+    for (size_t i = 0; i < it->n_rows; i++) {
+        if (it->part_max[i] == -INFINITY)
+            continue;
+        float top = fmaxf(it->max[i], it->part_max[i]);
+        float old = expf(it->max[i] - top), new = expf(it->part_max[i] - top);
+        vec_scale(it->out[i], old, dv, it->out[i]);
+        vec_add_scaled(it->out[i], it->acc + i * dv, new, dv);
+        it->sum[i] = it->sum[i] * old + it->part_sum[i] * new;
+        it->max[i] = top;
+    }
 }
 
 static size_t head_of(const struct call *c, const struct item *it, size_t i, size_t first_head)
@@ -280,7 +303,12 @@ static void do_heads(const struct call *c, struct item *it, size_t first_head, s
     size_t n_cells = (size_t)it->sequence->n_cells;
     for (size_t begin = 0; begin < n_cells; begin += BLOCK_CELLS) {
         size_t n = n_cells - begin < BLOCK_CELLS ? n_cells - begin : BLOCK_CELLS;
+        bool halves = a->v_dtype == DTYPE_F16;
+        if (halves && begin % STRETCH_CELLS == 0)
+            begin_stretch(c, it);
         do_block(c, it, first_head, begin, n);
+        if (halves && ((begin + n) % STRETCH_CELLS == 0 || begin + n == n_cells))
+            end_stretch(c, it);
     }
     for (size_t i = 0; i < it->n_rows; i++)
         finish_row(a, it, i, head_of(c, it, i, first_head));
