@@ -197,6 +197,10 @@ bool anthropic_partial(struct result *r, json_t *events);
 bool anthropic_final(struct result *r, json_t *events);
 
 /* Shared by them. */
+/* The content of the whole message. What was generated as it stands where the
+ * format found nothing in it: an answer cut off within its leading white space,
+ * say. */
+struct slice answer_content(const struct result *r);
 bool event_push(json_t *events, const char *name, json_t *data); /* takes data */
 json_t *timings_to_json(const struct engine_timings *t);
 json_t *progress_to_json(const struct engine_event *event);

@@ -47,8 +47,9 @@ json_t *anthropic_whole(struct result *r)
         put(thinking, "signature", json_string(""));
         push(content, thinking);
     }
-    if (message->content.len > 0)
-        push(content, text_block("text", "text", str_slice(&message->content)));
+    struct slice text = answer_content(r);
+    if (text.len > 0)
+        push(content, text_block("text", "text", text));
     for (size_t i = 0; i < message->n_tool_calls; i++) {
         const struct chat_tool_call *call = &message->tool_calls[i];
         json_t *block = tool_use(&call->id, &call->name);

@@ -100,11 +100,20 @@ static json_t *tool_calls(const struct chat_message *message)
     return list;
 }
 
-static json_t *message_to_json(const struct chat_message *message)
+struct slice answer_content(const struct result *r)
 {
+    const struct chat_message *message = chat_stream_message(r->stream);
+    bool empty = message->content.len == 0 && message->reasoning_content.len == 0 &&
+                 message->n_tool_calls == 0;
+    return empty ? r->event->text : str_slice(&message->content);
+}
+
+static json_t *message_to_json(const struct result *r)
+{
+    const struct chat_message *message = chat_stream_message(r->stream);
     json_t *o = json_object();
     put(o, "role", json_string("assistant"));
-    put(o, "content", json_string_from(str_slice(&message->content)));
+    put(o, "content", json_string_from(answer_content(r)));
     if (message->reasoning_content.len > 0)
         put(o, "reasoning_content", json_string_from(str_slice(&message->reasoning_content)));
     if (message->n_tool_calls > 0)
@@ -124,7 +133,7 @@ json_t *chat_whole(struct result *r)
     json_t *choice = json_object();
     put(choice, "finish_reason", json_string(chat_finish(r)));
     put(choice, "index", json_integer(r->index));
-    put(choice, "message", message_to_json(chat_stream_message(r->stream)));
+    put(choice, "message", message_to_json(r));
     if (event_has_probs(r))
         put(choice, "logprobs", logprobs(r));
     json_t *o = frame(r, "chat.completion", one_of(choice));

@@ -40,13 +40,13 @@ static json_t *reasoning_item(const char *id, const struct str *text, const char
     return o;
 }
 
-static json_t *text_part(const struct str *text)
+static json_t *text_part(struct slice text)
 {
     json_t *o = json_object();
     put(o, "type", json_string("output_text"));
     put(o, "annotations", json_array());
     put(o, "logprobs", json_array());
-    put(o, "text", json_string_from(str_slice(text)));
+    put(o, "text", json_string_from(text));
     return o;
 }
 
@@ -87,9 +87,9 @@ json_t *responses_whole(struct result *r)
     json_t *output = json_array();
     if (message->reasoning_content.len > 0)
         push(output, reasoning_item(r->reasoning_id, &message->reasoning_content, "completed"));
-    if (message->content.len > 0)
-        push(output,
-             message_item(r->message_id, list_of(text_part(&message->content)), "completed"));
+    struct slice text = answer_content(r);
+    if (text.len > 0)
+        push(output, message_item(r->message_id, list_of(text_part(text)), "completed"));
     for (size_t i = 0; i < message->n_tool_calls; i++) {
         const struct chat_tool_call *call = &message->tool_calls[i];
         push(output, call_item(&call->id, &call->name, &call->arguments, "completed"));
@@ -212,7 +212,7 @@ static bool finish_item(json_t *events, json_t *output, json_t *item)
 static bool finish_text(struct result *r, const struct chat_message *message, json_t *events,
                         json_t *output)
 {
-    json_t *part = text_part(&message->content);
+    json_t *part = text_part(str_slice(&message->content));
     bool ok = emit(events, "response.output_text.done",
                    json_pack("{s:s,s:o}", "item_id", r->message_id, "text",
                              json_string_from(str_slice(&message->content)))) &&
