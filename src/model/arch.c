@@ -91,6 +91,10 @@ static const struct slot_name gemma_names[] = {
 /* One norm between attention and experts, under the name of a post norm. */
 static const struct slot_name gpt_oss_names[] = {
     {SLOT_FFN_NORM, "post_attention_norm|ffn_norm", "post_attention_layernorm"},
+    {SLOT_ROUTER, "ffn_gate_inp", "mlp.router"},
+    {SLOT_GATE_EXPS, "ffn_gate_exps", "mlp.experts.gate_proj|mlp.experts.{e}.gate_proj"},
+    {SLOT_UP_EXPS, "ffn_up_exps", "mlp.experts.up_proj|mlp.experts.{e}.up_proj"},
+    {SLOT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.down_proj|mlp.experts.{e}.down_proj"},
     {SLOT_COUNT, NULL, NULL}};
 
 static const struct slot_name granite_moe_names[] = {
@@ -227,7 +231,7 @@ static const struct arch architectures[] = {
      .rope = ROPE_NEOX,
      .rope_hf = ROPE_NEOX,
      .traits = ARCH_SWA_IGNORED,
-     .needs = LLAMA_NEEDS,
+     .needs = LLAMA_NEEDS | SLOT_BIT(SLOT_ATTN_QKV) | SLOT_BIT(SLOT_FFN_GATE_UP),
      .may = LLAMA_MAY | LONGROPE},
     {.name = "olmo",
      .hf = {"OlmoForCausalLM"},

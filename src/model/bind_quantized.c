@@ -187,6 +187,11 @@ bool bind_quantized(const struct binder *b, const char *base, const struct tenso
     if (weight->dtype == DTYPE_F8_E4M3 && ((scales = part(b, base, ".weight_scale_inv")) ||
                                            (scales = part(b, base, ".weight_scale"))))
         return bind_f8(b, base, weight, scales, n_rows, n_cols, n_experts, m);
+    const json_t *config = json_object_get(b->source->config, "quantization_config");
+    if (weight->dtype == DTYPE_F8_E4M3 &&
+        slice_equal(json_slice(json_object_get(config, "quant_method")), SLICE("fp8")))
+        return error_set(b->err, ERR_NOT_FOUND, "%s: missing tensor '%s.weight_scale_inv'",
+                         b->source->path, base);
     *is_quantized = false;
     return true;
 }

@@ -270,8 +270,9 @@ static bool read_counts(const json_t *config, struct hparams *h, struct arena *a
         !get_int(config, "num_key_value_heads|num_kv_heads|n_head_kv", &h->n_kv_heads, err) ||
         !get_int(config, "intermediate_size|n_inner|ffn_dim", &h->n_ff, err))
         return false;
-    if (h->n_heads < 1)
-        return error_set(err, ERR_FORMAT, "config.json: 'num_attention_heads' must be positive");
+    if (h->n_embd < 1 || h->n_heads < 1)
+        return error_set(err, ERR_FORMAT, "config.json: '%s' must be positive",
+                         h->n_embd < 1 ? "hidden_size" : "num_attention_heads");
     if (h->n_kv_heads < 0)
         h->n_kv_heads = h->n_heads;
     if (h->n_layers < 1 || h->n_layers > MODEL_MAX_LAYERS)

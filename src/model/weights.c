@@ -63,6 +63,8 @@ static bool bind_attention(const struct binder *b, int32_t i, const struct layer
     int64_t n_v = (int64_t)lh->n_kv_heads * h->head_dim_v;
     int64_t n_out = (int64_t)lh->n_heads * h->head_dim_v;
     bool fused = allows(b, SLOT_ATTN_QKV) && bind_has(b, SLOT_ATTN_QKV, i, BIND_STACKED);
+    /* Where neither is there, the usual one is what is missing. */
+    fused |= needs(b, SLOT_ATTN_QKV) && !bind_has(b, SLOT_ATTN_Q, i, BIND_STACKED);
     bool ok =
         fused ? bind_linear(b, SLOT_ATTN_QKV, i, BIND_STACKED, n_q + n_k + n_v, h->n_embd, 1, true,
                             &l->qkv)
@@ -93,7 +95,8 @@ static bool bind_ffn(const struct binder *b, int32_t i, int32_t n_ff, struct lay
     char name[BIND_NAME_MAX];
     const struct tensor_view *t = bind_find(b, SLOT_FFN_GATE_UP, i, BIND_STACKED, ".weight", name);
     bool has_gate = bind_has(b, SLOT_FFN_GATE, i, BIND_STACKED);
-    if (t && !has_gate && t->dims[1] == 2 * (int64_t)n_ff)
+    bool fused = t ? t->dims[1] == 2 * (int64_t)n_ff : needs(b, SLOT_FFN_GATE_UP);
+    if (fused && !has_gate)
         return bind_linear(b, SLOT_FFN_GATE_UP, i, BIND_STACKED, 2 * (int64_t)n_ff, h->n_embd, 1,
                            true, &l->gate_up);
     return bind_linear(b, SLOT_FFN_GATE, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->gate) &&
@@ -167,7 +170,9 @@ static bool bind_layer(const struct binder *b, int32_t i, struct layer *l)
     const struct hparams *h = b->h;
     const struct layer_hparams *lh = &h->layers[i];
     bool experts = allows(b, SLOT_ROUTER) && bind_has(b, SLOT_ROUTER, i, BIND_STACKED);
-    bool dense = allows(b, SLOT_FFN_UP);
+    bool dense =
+        allows(b, SLOT_FFN_UP) && (h->n_experts == 0 || bind_has(b, SLOT_FFN_UP, i, BIND_STACKED) ||
+                                   bind_has(b, SLOT_FFN_GATE_UP, i, BIND_STACKED));
     if (!experts && !dense) {
         char name[BIND_NAME_MAX];
         bind_find(b, SLOT_ROUTER, i, BIND_STACKED, ".weight", name);
