@@ -92,9 +92,9 @@ static const struct slot_name gemma_names[] = {
 static const struct slot_name gpt_oss_names[] = {
     {SLOT_FFN_NORM, "post_attention_norm|ffn_norm", "post_attention_layernorm"},
     {SLOT_ROUTER, "ffn_gate_inp", "mlp.router"},
-    {SLOT_GATE_EXPS, "ffn_gate_exps", "mlp.experts.gate_proj|mlp.experts.{e}.gate_proj"},
-    {SLOT_UP_EXPS, "ffn_up_exps", "mlp.experts.up_proj|mlp.experts.{e}.up_proj"},
-    {SLOT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.down_proj|mlp.experts.{e}.down_proj"},
+    {SLOT_GATE_EXPS, "ffn_gate_exps", "mlp.experts.gate_proj"},
+    {SLOT_UP_EXPS, "ffn_up_exps", "mlp.experts.up_proj"},
+    {SLOT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.down_proj"},
     {SLOT_COUNT, NULL, NULL}};
 
 static const struct slot_name granite_moe_names[] = {

@@ -180,8 +180,11 @@ bool bind_quantized(const struct binder *b, const char *base, const struct tenso
 {
     const struct tensor_view *scales;
     *is_quantized = true;
-    if (weight->dtype == DTYPE_U8 && (scales = part(b, base, "_scales")))
-        return bind_blocks(b, base, weight, scales, n_rows, n_cols, n_experts, m);
+    if (weight->dtype == DTYPE_U8) {
+        scales = part(b, base, "_scales");
+        return scales ? bind_blocks(b, base, weight, scales, n_rows, n_cols, n_experts, m)
+                      : fails(b, base, "its _scales are missing");
+    }
     if (weight->dtype == DTYPE_U32 && (scales = part(b, base, ".scales")))
         return bind_mlx(b, base, weight, scales, n_rows, n_cols, n_experts, m);
     if (weight->dtype == DTYPE_F8_E4M3 && ((scales = part(b, base, ".weight_scale_inv")) ||

@@ -108,7 +108,10 @@ static bool bind_experts(const struct binder *b, enum slot slot, int32_t i, int6
 {
     int32_t n = b->h->n_experts;
     *out = (struct experts){0};
-    if (!bind_linear(b, slot, i, BIND_STACKED, n_rows, n_cols, n, !b->h->is_hf, &out->stacked))
+    char name[BIND_NAME_MAX];
+    bind_find(b, slot, i, 0, ".weight", name);
+    bool only_stacked = !name[0]; /* no name with an expert's number */
+    if (!bind_linear(b, slot, i, BIND_STACKED, n_rows, n_cols, n, only_stacked, &out->stacked))
         return false;
     if (is_bound(&out->stacked))
         return true;
