@@ -8,8 +8,8 @@
  *
  * Everything a request brings is untrusted: templates run with bounded steps,
  * depth, memory and time. A fault of the request or the template comes back as
- * ERR_INVALID (answer 400); ERR_FORMAT from chat_parse means that the model's
- * text does not fit the format it was asked for.
+ * ERR_INVALID (answer 400). Model text is never an error: what fits no format is
+ * content.
  * Depends on: base, files, sample. */
 #ifndef MLXCEL_CHAT_CHAT_H
 #define MLXCEL_CHAT_CHAT_H
@@ -222,8 +222,9 @@ void chat_parser_release(struct chat_parser *parser);
 struct chat_parser *chat_parser_plain(void);
 
 /* Read text (the answer so far, without the prompt). partial: more may come,
- * and what is ambiguous is held back. False with ERR_FORMAT when a whole text
- * does not fit. *out starts zeroed. Ids that the text lacks stay empty. */
+ * and what is ambiguous is held back. A whole text that does not fit the format
+ * is all content. False only when out of memory. *out starts zeroed. Ids that
+ * the text lacks stay empty. Cost: linear in the text. */
 bool chat_parse(const struct chat_parser *parser, struct slice text, bool partial,
                 struct chat_message *out, struct error *err);
 

@@ -320,10 +320,10 @@ bool chat_parse(const struct chat_parser *parser, struct slice text, bool partia
     drop_call(&r);
     arena_free(&arena);
     str_free(&whole);
-    if (!fits)
-        return error_set(err, ERR_FORMAT,
-                         "The model produced output that does not match the expected %s format",
-                         chat_format_name(parser->format));
+    /* A whole answer that fits nothing is content: no request fails for what the
+     * model wrote. */
+    if (!fits && !partial)
+        utf8_append_sanitized(&out->content, text);
     return (!r.failed && !out->content.failed && !out->reasoning_content.failed) ||
            error_memory(err);
 }

@@ -240,6 +240,16 @@ static bool merge_headers(struct chat_stream *stream, struct chat_deltas *all, b
     return !last || announce_others(stream, SIZE_MAX, out);
 }
 
+/* A text that was shown longer than it turned out stays as it was shown. */
+static void keep_longer(struct str *next, struct str *shown)
+{
+    if (shown->len <= next->len)
+        return;
+    struct str swap = *next;
+    *next = *shown;
+    *shown = swap;
+}
+
 static bool is_empty(const struct chat_message *message)
 {
     return message->content.len == 0 && message->reasoning_content.len == 0 &&
@@ -255,7 +265,7 @@ bool chat_stream_add(struct chat_stream *stream, struct slice text, bool last,
         return error_memory(err);
     if (!chat_parse(stream->parser, str_slice(&stream->text), !last, &next, err)) {
         chat_message_free(&next);
-        return false; /* ERR_FORMAT: nothing of it can be read */
+        return false;
     }
     if (is_empty(&next)) {
         chat_message_free(&next);
@@ -275,6 +285,10 @@ bool chat_stream_add(struct chat_stream *stream, struct slice text, bool last,
             *err = reason;
         return false;
     }
+    keep_longer(&next.content, &stream->message.content);
+    keep_longer(&next.reasoning_content, &stream->message.reasoning_content);
+    for (size_t i = 0; i < next.n_tool_calls && i < stream->message.n_tool_calls; i++)
+        keep_longer(&next.tool_calls[i].arguments, &stream->message.tool_calls[i].arguments);
     chat_message_free(&stream->message);
     stream->message = next;
     if (stream->settings.merge_tool_headers)

@@ -51,7 +51,8 @@ static void every_template_renders_every_conversation_as_recorded(void **state)
     json_t *recorded, *expected;
     int failed = 0, n = 0;
     setenv("TZ", "UTC", 1);
-    json_object_foreach(json_object_get(all, "rendered"), name, recorded) {
+    json_object_foreach(json_object_get(all, "rendered"), name, recorded)
+    {
         struct chat_templates *templates = load_template(folder, name);
         if (!templates) {
             failed++;
@@ -68,7 +69,8 @@ static void every_template_renders_every_conversation_as_recorded(void **state)
             failed++;
         }
         json_decref(found);
-        json_object_foreach(json_object_get(recorded, "prompts"), which, expected) {
+        json_object_foreach(json_object_get(recorded, "prompts"), which, expected)
+        {
             char what[256];
             snprintf(what, sizeof what, "%s, %s", name, which);
             n++;
