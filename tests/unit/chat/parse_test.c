@@ -11,7 +11,8 @@ struct parse_case {
     bool inline_reasoning; /* reasoning_format none */
     const char *content, *reasoning;
     struct {
-        const char *name, *arguments, *id; /* id "": any */
+        const char *name, *arguments, *id; /* streams make an id up when it
+                                              comes late or never */
     } calls[CALLS_MAX];
 };
 
@@ -566,9 +567,8 @@ static bool matches(const struct parse_case *c, const struct chat_message *m, bo
                 m->n_tool_calls == n;
     for (size_t i = 0; same && i < n; i++) {
         const struct chat_tool_call *call = &m->tool_calls[i];
-        same =
-            is(&call->name, c->calls[i].name) && is(&call->arguments, c->calls[i].arguments) &&
-            (ids && c->calls[i].id[0] == '\0' ? call->id.len == 32 : is(&call->id, c->calls[i].id));
+        same = is(&call->name, c->calls[i].name) && is(&call->arguments, c->calls[i].arguments) &&
+               (is(&call->id, c->calls[i].id) || (ids && call->id.len == 32));
     }
     if (same)
         return true;
