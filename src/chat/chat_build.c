@@ -346,8 +346,17 @@ peg_id chat_arguments(struct chat_build *b, const struct chat_tool *tool,
     }
     if (has_required)
         *has_required = required.n > 0;
-    struct slice name = chat_build_text(b, "tool-%.*s-args", (int)tool->name.len, tool->name.data);
+    peg_id others = PEG_NOTHING;
+    if (optional.n) {
+        peg_id any = peg_choice(g, optional.data, optional.n);
+        others = peg_any_number(g, style->tight ? any : SEQ(g, peg_space(g), any));
+    }
     if (style->any_order) {
+        struct slice name =
+            chat_build_text(b, "tool-%.*s-args", (int)tool->name.len, tool->name.data);
+        for (size_t i = 0; i < required.n; i++)
+            required.data[i] = SEQ(g, required.data[i], others);
+        chat_ids_add(b, &all, others);
         chat_ids_add(b, &all, permute(b, name, &required));
     } else {
         for (size_t i = 0; i < required.n; i++) {
@@ -355,10 +364,7 @@ peg_id chat_arguments(struct chat_build *b, const struct chat_tool *tool,
                 chat_ids_add(b, &all, peg_space(g));
             chat_ids_add(b, &all, required.data[i]);
         }
-    }
-    if (optional.n) {
-        peg_id any = peg_choice(g, optional.data, optional.n);
-        chat_ids_add(b, &all, peg_any_number(g, style->tight ? any : SEQ(g, peg_space(g), any)));
+        chat_ids_add(b, &all, others);
     }
     peg_id made = peg_sequence(g, all.data, all.n);
     VEC_FREE(&required);

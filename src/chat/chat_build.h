@@ -81,11 +81,12 @@ struct chat_arg_style {
     peg_id (*argument)(struct chat_build *b, const struct chat_tool *tool, const char *key,
                        const json_t *schema, const void *context);
     const void *context;
-    bool any_order; /* also of the required ones */
+    bool any_order; /* of all */
     bool tight;     /* no blanks between arguments */
 };
 
-/* The required arguments, then the others in any order and number. */
+/* The required arguments, then (with any_order also before and between them) the
+ * others in any order and number. */
 peg_id chat_arguments(struct chat_build *b, const struct chat_tool *tool,
                       const struct chat_arg_style *style, bool *has_required);
 

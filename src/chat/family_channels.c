@@ -106,9 +106,12 @@ static peg_id harmony_root(struct chat_build *b)
     peg_id stray = peg_optional(g, SEQ(g, peg_text(g, "<|channel|>commentary"),
                                        peg_optional(g, peg_text(g, " to=assistant"))));
     peg_id think = SEQ(g, stray, peg_text(g, "<|channel|>analysis<|message|>"));
-    peg_id analysis = rule(b, "analysis",
-                           b->extract ? SEQ(g, think, peg_tag(g, TAG_REASONING, content), end)
-                                      : peg_tag(g, TAG_CONTENT, SEQ(g, think, content, end)));
+    /* as content the opening shows only once it is whole: it may yet be a call's */
+    peg_id analysis =
+        rule(b, "analysis",
+             b->extract ? SEQ(g, think, peg_tag(g, TAG_REASONING, content), end)
+                        : SEQ(g, peg_atomic(g, peg_tag(g, TAG_CONTENT, think)),
+                              peg_tag(g, TAG_CONTENT, content), peg_tag(g, TAG_CONTENT, end)));
     peg_id preamble = rule(b, "preamble",
                            SEQ(g, peg_text(g, "<|channel|>commentary<|message|>"),
                                peg_tag(g, TAG_CONTENT, content), end));

@@ -477,7 +477,8 @@ static const struct parse_case cases[] = {
          "ok "
          "<tool_call>\n<function=get_weather>\n<parameter=days>\n2\n</"
          "parameter>\n<parameter=city>\nParis \"x\"\nRome\n</parameter>\n</function>\n</tool_call>",
-     .content = "ok "},
+     .content = "ok ",
+     .calls = {{"get_weather", "{\"days\":2,\"city\":\"Paris \\\"x\\\"\\nRome\"}", ""}}},
     {.family = "Qwen3-Coder",
      .text = "<tool_call>\n<function=get_weather>\n<parameter=city>\nA\n</"
              "parameter>\n<parameter=days>\n2\n</parameter>\n</function>\n</"
@@ -497,7 +498,8 @@ static const struct parse_case cases[] = {
          "<tool_call>\n<function=get_weather>\n<parameter=days>\n2\n</"
          "parameter>\n<parameter=city>\nParis \"x\"\nRome\n</parameter>\n</function>\n</tool_call>",
      .inline_reasoning = true,
-     .content = "ok "},
+     .content = "ok ",
+     .calls = {{"get_weather", "{\"days\":2,\"city\":\"Paris \\\"x\\\"\\nRome\"}", ""}}},
     {.family = "DeepSeek V3.2",
      .text = "fits </think> nothing",
      .inline_reasoning = true,
