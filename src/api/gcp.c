@@ -35,10 +35,11 @@ static json_t *wrapped_failure(const char *message)
 static void settle(struct predict *p, size_t index, json_t *value)
 {
     pthread_mutex_lock(&p->lock);
+    struct http_exchange *x = p->x; /* after the unlock the last one may free p */
     p->predictions[index] = value;
     p->n_done++;
     pthread_mutex_unlock(&p->lock);
-    http_wake(p->x);
+    http_wake(x);
 }
 
 static void instance_done(void *arg, int status, bool streamed, struct slice body)

@@ -257,7 +257,9 @@ static struct MHD_Response *make_response(struct http_exchange *x)
     return MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE);
 }
 
-/* Hand the settled answer to libmicrohttpd. Under x->lock. */
+/* Hand the settled answer to libmicrohttpd. Without x->lock: what a settled
+ * answer consists of does not change, and libmicrohttpd's own lock on it is held
+ * while answer_read takes ours. */
 static enum MHD_Result send_answer(struct http_exchange *x, struct MHD_Connection *connection)
 {
     struct MHD_Response *response = make_response(x);
@@ -279,18 +281,17 @@ static enum MHD_Result send_answer(struct http_exchange *x, struct MHD_Connectio
 
 static enum MHD_Result wait_for_workers(struct http_exchange *x, struct MHD_Connection *connection)
 {
-    enum MHD_Result result = MHD_YES;
     pthread_mutex_lock(&x->lock);
-    if (x->answered && !(x->abandoned && !x->streaming) && !x->gone) {
-        result = send_answer(x, connection);
-    } else if (x->ended || x->gone) {
-        result = MHD_NO;
-    } else {
+    bool send = x->answered && !(x->abandoned && !x->streaming) && !x->gone;
+    bool wait = !send && !x->ended && !x->gone;
+    if (wait) {
         MHD_suspend_connection(connection);
         x->suspended = true;
     }
     pthread_mutex_unlock(&x->lock);
-    return result;
+    if (send)
+        return send_answer(x, connection);
+    return wait ? MHD_YES : MHD_NO;
 }
 
 static enum MHD_Result hand_to_workers(struct http_exchange *x, struct MHD_Connection *connection)
@@ -358,10 +359,7 @@ enum MHD_Result connection_access(void *cls, struct MHD_Connection *connection, 
         bool expects = field_find(x->headers, "Expect", true).data != NULL;
         if (x->answered &&
             (expects || (length.len > 0 && strtoull(length.data, NULL, 10) > HTTP_SWALLOW))) {
-            pthread_mutex_lock(&x->lock);
-            enum MHD_Result result = send_answer(x, connection);
-            pthread_mutex_unlock(&x->lock);
-            return result;
+            return send_answer(x, connection);
         }
         return MHD_YES;
     }
@@ -376,10 +374,7 @@ enum MHD_Result connection_access(void *cls, struct MHD_Connection *connection, 
         }
         if (x->route)
             return hand_to_workers(x, connection);
-        pthread_mutex_lock(&x->lock);
-        enum MHD_Result result = send_answer(x, connection);
-        pthread_mutex_unlock(&x->lock);
-        return result;
+        return send_answer(x, connection);
     case PHASE_WORK:
         return wait_for_workers(x, connection);
     case PHASE_SENT:

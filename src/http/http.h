@@ -161,8 +161,8 @@ bool http_is_stopping(const struct http_exchange *x);
 /* Run a route's handler with a body of the caller's, without a connection;
  * headers and query are the outer one's. done is called once it ended, on a
  * worker, with its status and body, which live for the call only; it must be
- * quick. The inner exchange sees the outer's client go as its own. streamed: it
- * tried to stream, body is empty then. False: no such route, or out of memory. */
+ * quick; the outer exchange lives until it returns. The inner one sees the outer's client go as its
+ * own. streamed: it tried to stream, body is empty then. False: no such route, or out of memory. */
 bool http_inner(struct http_exchange *outer, enum http_method method, const char *path,
                 struct slice body,
                 void (*done)(void *arg, int status, bool streamed, struct slice body), void *arg);

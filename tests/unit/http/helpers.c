@@ -171,10 +171,11 @@ static void inner_done(void *arg, int status, bool streamed, struct slice body)
     (void)status;
     (void)streamed;
     pthread_mutex_lock(&outer->lock);
+    struct http_exchange *x = outer->x; /* after the unlock the last one may free outer */
     outer->n++;
     str_append_slice(&outer->all, body);
     pthread_mutex_unlock(&outer->lock);
-    http_wake(outer->x);
+    http_wake(x);
 }
 
 static void outer_step(struct http_exchange *x, void *state)
