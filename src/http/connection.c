@@ -36,6 +36,7 @@ void connection_notify(void *cls, struct MHD_Connection *connection, void **sock
         if (place->next)
             place->next->previous = place;
         server->connections = place;
+        watch_add(server, place);
         pthread_mutex_unlock(&server->lock);
         return;
     }
@@ -44,8 +45,7 @@ void connection_notify(void *cls, struct MHD_Connection *connection, void **sock
     if (!place)
         return;
     pthread_mutex_lock(&server->lock);
-    if (place->watch)
-        watch_remove(server, place);
+    watch_remove(server, place);
     if (place->previous)
         place->previous->next = place->next;
     else
@@ -297,12 +297,14 @@ static enum MHD_Result wait_for_workers(struct http_exchange *x, struct MHD_Conn
 static enum MHD_Result hand_to_workers(struct http_exchange *x, struct MHD_Connection *connection)
 {
     struct http_server *server = x->server;
+    bool hung_up = false;
     x->phase = PHASE_WORK;
     exchange_hold(x); /* the handler's */
     if (x->place) {
         pthread_mutex_lock(&server->lock);
         x->place->receiving = false;
-        watch_add(server, x->place, x);
+        x->place->working = x;
+        hung_up = x->place->hung_up;
         pthread_mutex_unlock(&server->lock);
     }
     pthread_mutex_lock(&x->lock);
@@ -311,6 +313,8 @@ static enum MHD_Result hand_to_workers(struct http_exchange *x, struct MHD_Conne
     x->with_workers = true;
     pthread_mutex_unlock(&x->lock);
     crew_run(&server->crew, x);
+    if (hung_up)
+        exchange_client_gone(x);
     return MHD_YES;
 }
 
@@ -395,8 +399,7 @@ void connection_completed(void *cls, struct MHD_Connection *connection, void **c
         return;
     if (x->place) {
         pthread_mutex_lock(&server->lock);
-        if (x->place->watch)
-            watch_remove(server, x->place);
+        x->place->working = NULL;
         x->place->receiving = true;
         x->place->since_us = clock_monotonic_us();
         pthread_mutex_unlock(&server->lock);

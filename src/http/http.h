@@ -83,6 +83,7 @@ const char *http_server_address(const struct http_server *server);
 int32_t http_server_port(const struct http_server *server);
 /* Exchanges that were begun and have not ended. */
 size_t http_server_n_exchanges(struct http_server *server);
+size_t http_server_n_connections(struct http_server *server); /* open ones */
 /* Refuse new connections, tell every step through http_is_stopping, wait until
  * the exchanges ended and their answers are written, at most grace_ms, then
  * close what is left and free the server. */

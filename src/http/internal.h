@@ -133,9 +133,10 @@ struct slice field_find(const struct field *list, const char *name, bool fold_ca
 struct connection {
     struct connection *previous, *next;
     int fd;
-    uint64_t since_us;           /* since when it waits for what it waits for */
-    bool receiving;              /* waiting for a head or a body */
-    struct http_exchange *watch; /* with the workers; told when the peer hangs up */
+    uint64_t since_us;             /* since when it waits for what it waits for */
+    bool receiving;                /* waiting for a head or a body */
+    bool hung_up;                  /* the peer sends no more */
+    struct http_exchange *working; /* the one with the workers; told of a hang-up */
 };
 
 void *connection_target(void *cls, const char *target, struct MHD_Connection *connection);
@@ -201,8 +202,8 @@ struct watch {
 
 bool watch_start(struct http_server *server, struct error *err);
 void watch_stop(struct http_server *server);
-/* Tell x when the peer of place hangs up; under server->lock. */
-void watch_add(struct http_server *server, struct connection *place, struct http_exchange *x);
+/* Notice when the peer of place hangs up; under server->lock. */
+void watch_add(struct http_server *server, struct connection *place);
 void watch_remove(struct http_server *server, struct connection *place);
 
 /* ---- server.c ------------------------------------------------------------------------------ */

@@ -200,6 +200,16 @@ size_t http_server_n_exchanges(struct http_server *server)
     return n;
 }
 
+size_t http_server_n_connections(struct http_server *server)
+{
+    size_t n = 0;
+    pthread_mutex_lock(&server->lock);
+    for (const struct connection *place = server->connections; place; place = place->next)
+        n++;
+    pthread_mutex_unlock(&server->lock);
+    return n;
+}
+
 /* Wait until no exchange is left, at most timeout_ms. */
 static void wait_until_ended(struct http_server *server, uint32_t timeout_ms)
 {

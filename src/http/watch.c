@@ -1,9 +1,10 @@
 /* watch.c - the thread that notices what waits too long and who hung up.
  *
  * libmicrohttpd does not look at a suspended connection's socket, and ours are
- * suspended exactly while the model works for them. So each socket whose request
- * is with the workers stands in an epoll set of our own as well, which asks for
- * nothing but the peer's end. */
+ * suspended exactly while the model works for them. Besides, its edge-triggered
+ * set misses an end that comes together with the last bytes of half a head. So
+ * each socket stands in an epoll set of our own as well, which asks for nothing
+ * but the peer's end. */
 #include "http/internal.h"
 
 #include "base/clock.h"
@@ -18,7 +19,7 @@
 
 enum { EVENTS_AT_ONCE = 64 };
 
-void watch_add(struct http_server *server, struct connection *place, struct http_exchange *x)
+void watch_add(struct http_server *server, struct connection *place)
 {
     if (place->fd < 0)
         return;
@@ -36,14 +37,14 @@ void watch_add(struct http_server *server, struct connection *place, struct http
     if (epoll_ctl(server->watch.epoll, EPOLL_CTL_ADD, place->fd, &event) != 0)
         return;
     server->by_fd[fd] = place;
-    place->watch = x;
 }
 
 void watch_remove(struct http_server *server, struct connection *place)
 {
+    if (place->fd < 0 || (size_t)place->fd >= server->n_by_fd || server->by_fd[place->fd] != place)
+        return;
     epoll_ctl(server->watch.epoll, EPOLL_CTL_DEL, place->fd, NULL);
     server->by_fd[place->fd] = NULL;
-    place->watch = NULL;
 }
 
 /* An event may be older than the socket that has its number now: ask again. */
@@ -58,10 +59,12 @@ static void tell_of_hang_up(struct http_server *server, int fd)
     struct http_exchange *x = NULL;
     pthread_mutex_lock(&server->lock);
     struct connection *place = (size_t)fd < server->n_by_fd ? server->by_fd[fd] : NULL;
-    if (place && place->watch) {
+    if (place) {
         if (has_hung_up(fd)) {
-            x = place->watch;
-            exchange_hold(x);
+            place->hung_up = true;
+            x = place->working;
+            if (x)
+                exchange_hold(x);
         } else {
             struct epoll_event event = {.events = EPOLLRDHUP | EPOLLONESHOT, .data.fd = fd};
             epoll_ctl(server->watch.epoll, EPOLL_CTL_MOD, fd, &event);
@@ -81,11 +84,13 @@ static void look_at_clock(struct http_server *server)
     for (struct http_exchange *x = server->exchanges; x; x = x->next)
         exchange_ping(x, now);
     for (struct connection *place = server->connections; place; place = place->next) {
-        if (!place->receiving || place->fd < 0 || server->timeout_s <= 0)
+        if (!place->receiving || place->fd < 0)
             continue;
         /* libmicrohttpd's own timeout starts anew with every byte; a client that
          * trickles is caught here. */
-        if (now - place->since_us > (uint64_t)server->timeout_s * 1000000u) {
+        bool too_slow =
+            server->timeout_s > 0 && now - place->since_us > (uint64_t)server->timeout_s * 1000000u;
+        if (too_slow || place->hung_up) {
             shutdown(place->fd, SHUT_RDWR);
             place->receiving = false;
         }

@@ -254,6 +254,27 @@ static void a_reader_that_goes_in_the_middle_of_a_stream_ends_it(void **state)
     http_server_stop(server, 1000);
 }
 
+/* In the middle of a head or a body, its last bytes and its end together. */
+static void a_client_that_goes_before_its_request_is_whole_leaves_nothing(void **state)
+{
+    (void)state;
+    struct house house = {0};
+    struct http_settings settings = house_settings(&house);
+    struct http_server *server = house_open(&house, &settings);
+    static const char *const begins[] = {"", "POST /echo HTTP",
+                                         "POST /echo HTTP/1.1\r\nHost: a\r\n"
+                                         "Content-Length: 99\r\n\r\nabc"};
+    for (int i = 0; i < 300; i++) {
+        int fd = client_connect(server);
+        client_send(fd, begins[i % 3]);
+        close(fd);
+    }
+    for (int i = 0; i < 300 && http_server_n_connections(server) > 0; i++)
+        clock_sleep_ms(10);
+    assert_int_equal(http_server_n_connections(server), 0);
+    http_server_stop(server, 1000);
+}
+
 static void a_client_that_trickles_is_closed(void **state)
 {
     (void)state;
@@ -411,6 +432,7 @@ int main(void)
         cmocka_unit_test(a_silent_stream_is_kept_alive_with_comments),
         cmocka_unit_test(a_hang_up_is_noticed_within_a_second),
         cmocka_unit_test(a_reader_that_goes_in_the_middle_of_a_stream_ends_it),
+        cmocka_unit_test(a_client_that_goes_before_its_request_is_whole_leaves_nothing),
         cmocka_unit_test(a_client_that_trickles_is_closed),
         cmocka_unit_test(a_form_is_taken_apart),
         cmocka_unit_test(an_inner_exchange_needs_no_connection),
