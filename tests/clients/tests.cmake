@@ -14,3 +14,13 @@ add_test(NAME clients.schemas
   COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/clients/schemas/run.sh $<TARGET_FILE:generate_documents>
     ${CMAKE_BINARY_DIR}/clients/schemas)
 set_tests_properties(clients.schemas PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
+
+# Random sampling settings at a live server.
+find_program(MLXCEL_NODE node)
+if(TARGET mlxcel-server AND MLXCEL_NODE)
+  add_test(NAME clients.sampling
+    COMMAND ${MLXCEL_NODE} ${CMAKE_CURRENT_SOURCE_DIR}/clients/sampling/random_requests.mjs
+      $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED}
+      ${CMAKE_CURRENT_SOURCE_DIR}/conformance/native.json 2000)
+  set_tests_properties(clients.sampling PROPERTIES LABELS slow TIMEOUT 900 SKIP_RETURN_CODE 77)
+endif()
