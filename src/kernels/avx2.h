@@ -4,8 +4,8 @@
 
 #include "kernels/table.h"
 
-void panel_dot_avx2(const struct panel *p, const struct act_tile *tile, size_t n, size_t n_tokens,
-                    float *const *acc);
+void panel_dot_avx2(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                    size_t n, size_t n_tokens, float *const *acc);
 void unpack_avx2(const struct panel_source *s, size_t begin, size_t n, struct panel *out);
 void quantize_avx2(const float *x, size_t n, const struct act_row *out);
 void quantize_wide_avx2(const float *x, size_t n, const struct act_row *out);

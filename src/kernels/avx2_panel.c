@@ -13,7 +13,7 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-enum { TOKENS = 4 };
+enum { TOKENS = 3 };
 
 INLINE __m256i broadcast_dword(const int8_t *p)
 {
@@ -96,14 +96,14 @@ INLINE void dot_tokens(const struct panel *p, const struct act_tile *tile, size_
                        size_t n_tokens, float *const *acc, size_t sub, size_t run)
 {
     size_t t = 0;
-    for (; t + 4 <= n_tokens; t += 4)
-        dot_tile(p, tile, t, n, acc, 4, sub, run);
+    for (; t + 3 <= n_tokens; t += 3)
+        dot_tile(p, tile, t, n, acc, 3, sub, run);
     for (; t < n_tokens; t++)
         dot_tile(p, tile, t, n, acc, 1, sub, run);
 }
 
-void panel_dot_avx2(const struct panel *p, const struct act_tile *tile, size_t n, size_t n_tokens,
-                    float *const *acc)
+static void dot_one_panel(const struct panel *p, const struct act_tile *tile, size_t n,
+                          size_t n_tokens, float *const *acc)
 {
     int run = INT16_MAX / (2 * 127 * p->format.max);
     if (p->format.sub_len == 32) {
@@ -123,6 +123,13 @@ void panel_dot_avx2(const struct panel *p, const struct act_tile *tile, size_t n
         else
             dot_tokens(p, tile, n, n_tokens, acc, 16, 1);
     }
+}
+
+void panel_dot_avx2(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                    size_t n, size_t n_tokens, float *const *acc)
+{
+    for (size_t p = 0; p < n_panels; p++)
+        dot_one_panel(&panels[p], tile, n, n_tokens, acc + p * n_tokens);
 }
 
 void unpack_avx2(const struct panel_source *s, size_t begin, size_t n, struct panel *out)

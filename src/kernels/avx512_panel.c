@@ -20,71 +20,110 @@ INLINE __m512i broadcast_dword(const int8_t *p)
     return _mm512_set1_epi32(v);
 }
 
-/* n_tokens, sub, has_min and has_offset are constants wherever this is used. */
-INLINE void dot_tile(const struct panel *p, const struct act_tile *tile, size_t first, size_t n,
-                     float *const *acc, size_t n_tokens, size_t sub, bool has_min, bool has_offset)
+/* What of a tile's work is known when compiling. */
+struct shape {
+    size_t n_panels, n_tokens, sub;
+    bool has_min, has_offset;
+};
+
+/* The integer sums of block s: dot[p][t]. */
+INLINE void dot_block(const struct panel *panels, const struct act_tile *tile, struct shape is,
+                      size_t s, __m512i dot[TILE_PANELS][TILE_TOKENS])
 {
-    __m512 sum[TILE_TOKENS];
-    for (size_t t = 0; t < n_tokens; t++)
-        sum[t] = _mm512_loadu_ps(acc[first + t]);
-    for (size_t s = 0; s < n / sub; s++) {
-        const uint8_t *q = p->q + s * sub * PANEL_ROWS;
-        __m512i dot[TILE_TOKENS];
-        for (size_t t = 0; t < n_tokens; t++)
-            dot[t] =
-                has_offset ? _mm512_set1_epi32(tile->bias[first + t][s]) : _mm512_setzero_si512();
-        for (size_t k = 0; k < sub; k += 4) {
-            __m512i w = _mm512_load_si512(q + k * PANEL_ROWS);
-            for (size_t t = 0; t < n_tokens; t++)
-                dot[t] = _mm512_dpbusd_epi32(dot[t], w,
-                                             broadcast_dword(tile->q[first + t] + s * sub + k));
-        }
-        __m512 scale = _mm512_load_ps(p->scale + s * PANEL_ROWS);
-        for (size_t t = 0; t < n_tokens; t++) {
-            __m512 a = _mm512_set1_ps(tile->scale[first + t][s * sub / BLOCK_COLS]);
-            sum[t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[t]), _mm512_mul_ps(scale, a), sum[t]);
-        }
-        if (has_min) {
-            __m512 min = _mm512_load_ps(p->min + s * PANEL_ROWS);
-            for (size_t t = 0; t < n_tokens; t++)
-                sum[t] = _mm512_fmadd_ps(min, _mm512_set1_ps(tile->sum[first + t][s]), sum[t]);
+    for (size_t t = 0; t < is.n_tokens; t++) {
+        __m512i start =
+            is.has_offset ? _mm512_set1_epi32(tile->bias[t][s]) : _mm512_setzero_si512();
+        for (size_t p = 0; p < is.n_panels; p++)
+            dot[p][t] = start;
+    }
+    for (size_t k = 0; k < is.sub; k += 4) {
+        __m512i w[TILE_PANELS];
+        for (size_t p = 0; p < is.n_panels; p++)
+            w[p] = _mm512_load_si512(panels[p].q + (s * is.sub + k) * PANEL_ROWS);
+        for (size_t t = 0; t < is.n_tokens; t++) {
+            __m512i a = broadcast_dword(tile->q[t] + s * is.sub + k);
+            for (size_t p = 0; p < is.n_panels; p++)
+                dot[p][t] = _mm512_dpbusd_epi32(dot[p][t], w[p], a);
         }
     }
-    for (size_t t = 0; t < n_tokens; t++)
-        _mm512_storeu_ps(acc[first + t], sum[t]);
 }
 
-INLINE void dot_tokens(const struct panel *p, const struct act_tile *tile, size_t n,
-                       size_t n_tokens, float *const *acc, size_t sub, bool has_min,
-                       bool has_offset)
+/* All of `is` is constant wherever this is used, so that the 24 sums of two
+ * panels and six activations (integers and floats) stay in registers. */
+INLINE void dot_tile(const struct panel *panels, const struct act_tile *tile, size_t n,
+                     float *const *acc, struct shape is)
 {
-    size_t t = 0;
-    for (; t + 8 <= n_tokens; t += 8)
-        dot_tile(p, tile, t, n, acc, 8, sub, has_min, has_offset);
-    for (; t + 4 <= n_tokens; t += 4)
-        dot_tile(p, tile, t, n, acc, 4, sub, has_min, has_offset);
-    for (; t + 2 <= n_tokens; t += 2)
-        dot_tile(p, tile, t, n, acc, 2, sub, has_min, has_offset);
-    for (; t < n_tokens; t++)
-        dot_tile(p, tile, t, n, acc, 1, sub, has_min, has_offset);
+    __m512 sum[TILE_PANELS][TILE_TOKENS];
+    for (size_t p = 0; p < is.n_panels; p++) {
+        for (size_t t = 0; t < is.n_tokens; t++)
+            sum[p][t] = _mm512_loadu_ps(acc[p * is.n_tokens + t]);
+    }
+    for (size_t s = 0; s < n / is.sub; s++) {
+        __m512i dot[TILE_PANELS][TILE_TOKENS];
+        dot_block(panels, tile, is, s, dot);
+        __m512 scale[TILE_PANELS], min[TILE_PANELS];
+        for (size_t p = 0; p < is.n_panels; p++) {
+            scale[p] = _mm512_load_ps(panels[p].scale + s * PANEL_ROWS);
+            if (is.has_min)
+                min[p] = _mm512_load_ps(panels[p].min + s * PANEL_ROWS);
+        }
+        for (size_t t = 0; t < is.n_tokens; t++) {
+            __m512 a = _mm512_set1_ps(tile->scale[t][s * is.sub / BLOCK_COLS]);
+            for (size_t p = 0; p < is.n_panels; p++) {
+                sum[p][t] = _mm512_fmadd_ps(_mm512_cvtepi32_ps(dot[p][t]),
+                                            _mm512_mul_ps(scale[p], a), sum[p][t]);
+                if (is.has_min)
+                    sum[p][t] = _mm512_fmadd_ps(min[p], _mm512_set1_ps(tile->sum[t][s]), sum[p][t]);
+            }
+        }
+    }
+    for (size_t p = 0; p < is.n_panels; p++) {
+        for (size_t t = 0; t < is.n_tokens; t++)
+            _mm512_storeu_ps(acc[p * is.n_tokens + t], sum[p][t]);
+    }
 }
 
-void panel_dot_avx512(const struct panel *p, const struct act_tile *tile, size_t n, size_t n_tokens,
-                      float *const *acc)
+INLINE void dot_shape(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                      size_t n, size_t n_tokens, float *const *acc, size_t sub, bool has_min,
+                      bool has_offset)
 {
-    bool has_offset = p->format.offset != 0;
-    if (p->format.sub_len == 32) {
-        if (p->format.has_min)
-            dot_tokens(p, tile, n, n_tokens, acc, 32, true, false);
-        else if (has_offset)
-            dot_tokens(p, tile, n, n_tokens, acc, 32, false, true);
+#define SHAPE(p, t)                                                                                \
+    case (p)*8 + (t):                                                                              \
+        dot_tile(panels, tile, n, acc, (struct shape){p, t, sub, has_min, has_offset});            \
+        break
+    switch (n_panels * 8 + n_tokens) {
+        SHAPE(1, 1);
+        SHAPE(1, 2);
+        SHAPE(1, 3);
+        SHAPE(1, 4);
+        SHAPE(1, 5);
+        SHAPE(1, 6);
+        SHAPE(2, 1);
+        SHAPE(2, 2);
+        SHAPE(2, 3);
+        SHAPE(2, 4);
+        SHAPE(2, 5);
+        SHAPE(2, 6);
+    default:
+        break;
+    }
+#undef SHAPE
+}
+
+void panel_dot_avx512(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                      size_t n, size_t n_tokens, float *const *acc)
+{
+    const struct panel_format *f = &panels[0].format;
+    if (f->sub_len == 32) {
+        if (f->has_min)
+            dot_shape(panels, n_panels, tile, n, n_tokens, acc, 32, true, false);
         else
-            dot_tokens(p, tile, n, n_tokens, acc, 32, false, false);
+            dot_shape(panels, n_panels, tile, n, n_tokens, acc, 32, false, true);
     } else {
-        if (p->format.has_min)
-            dot_tokens(p, tile, n, n_tokens, acc, 16, true, false);
+        if (f->has_min)
+            dot_shape(panels, n_panels, tile, n, n_tokens, acc, 16, true, false);
         else
-            dot_tokens(p, tile, n, n_tokens, acc, 16, false, true);
+            dot_shape(panels, n_panels, tile, n, n_tokens, acc, 16, false, true);
     }
 }
 

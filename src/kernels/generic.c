@@ -126,8 +126,8 @@ void unpack_generic(const struct panel_source *s, size_t begin, size_t n, struct
         unpack_mlx(s, begin, n, out);
 }
 
-void panel_dot_generic(const struct panel *p, const struct act_tile *tile, size_t n,
-                       size_t n_tokens, float *const *acc)
+static void dot_one_panel(const struct panel *p, const struct act_tile *tile, size_t n,
+                          size_t n_tokens, float *const *acc)
 {
     size_t sub = p->format.sub_len;
     for (size_t t = 0; t < n_tokens; t++) {
@@ -146,6 +146,13 @@ void panel_dot_generic(const struct panel *p, const struct act_tile *tile, size_
             }
         }
     }
+}
+
+void panel_dot_generic(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                       size_t n, size_t n_tokens, float *const *acc)
+{
+    for (size_t p = 0; p < n_panels; p++)
+        dot_one_panel(&panels[p], tile, n, n_tokens, acc + p * n_tokens);
 }
 
 void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,

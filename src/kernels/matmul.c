@@ -12,8 +12,8 @@
 #include <string.h>
 
 enum {
-    ITEM_PANELS = 4,      /* panels unpacked together when there are many tokens */
-    CHUNK_COLS = 1024,    /* columns unpacked at a time; a multiple of every block */
+    CHUNK_COLS = 512,     /* columns unpacked at a time; a multiple of every block */
+    MAX_PREPARED = 4,     /* formats of one call that want different sums */
     FLOAT_ITEM_ROWS = 16, /* rows of a plain-format item */
     FLOAT_TOKENS = 48,    /* activations whose partial sums are kept at once */
     CHUNK_SUBS = CHUNK_COLS / 16
@@ -29,6 +29,19 @@ struct group {
     int32_t expert;
     bool add, through_ints;
     struct panel_format format;
+    const void *prepared; /* what the format wants of the activations' sums, or NULL */
+};
+
+/* Sums of each sub_len activations as a format wants them: [n_x][n_cols/sub_len],
+ * either -offset * sum (int32_t) or scale * sum (float). */
+struct prepared {
+    uint8_t sub_len, offset;
+    bool has_min;
+    union {
+        int32_t *bias;
+        float *sum;
+        void *data;
+    };
 };
 
 struct call {
@@ -43,18 +56,18 @@ struct call {
     int8_t *q;
     float *scale;
     int32_t *sum16;
+    struct prepared prepared[MAX_PREPARED];
+    size_t n_prepared;
     uint8_t *own; /* of thread t at t * own_bytes */
     size_t own_bytes;
 };
 
 /* What a thread has to itself while it multiplies with a block format. */
 struct int_scratch {
-    _Alignas(64) uint8_t q[ITEM_PANELS][CHUNK_COLS * PANEL_ROWS];
-    _Alignas(64) float scale[ITEM_PANELS][CHUNK_SUBS * PANEL_ROWS];
-    _Alignas(64) float min[ITEM_PANELS][CHUNK_SUBS * PANEL_ROWS];
-    _Alignas(64) int32_t bias[TILE_TOKENS][CHUNK_SUBS];
-    _Alignas(64) float sum[TILE_TOKENS][CHUNK_SUBS];
-    _Alignas(64) float edge[TILE_TOKENS][PANEL_ROWS];
+    _Alignas(64) uint8_t q[TILE_PANELS][CHUNK_COLS * PANEL_ROWS];
+    _Alignas(64) float scale[TILE_PANELS][CHUNK_SUBS * PANEL_ROWS];
+    _Alignas(64) float min[TILE_PANELS][CHUNK_SUBS * PANEL_ROWS];
+    _Alignas(64) float edge[TILE_PANELS][TILE_TOKENS][PANEL_ROWS];
 };
 
 /* ... and with a plain one; rows of formats without a kernel of their own are
@@ -75,10 +88,15 @@ static size_t own_bytes(size_t n_cols)
     return round_up(floats > sizeof(struct int_scratch) ? floats : sizeof(struct int_scratch));
 }
 
+static size_t sums_bytes(size_t n_x, size_t n_cols)
+{
+    return round_up(n_x * (n_cols / 16) * sizeof(int32_t));
+}
+
 static size_t act_bytes(size_t n_x, size_t n_cols)
 {
-    return round_up(n_x * n_cols) + round_up(n_x * (n_cols / 32) * sizeof(float)) +
-           round_up(n_x * (n_cols / 16) * sizeof(int32_t));
+    return round_up(n_x * n_cols) + round_up(n_x * (n_cols / BLOCK_COLS) * sizeof(float)) +
+           (1 + MAX_PREPARED) * sums_bytes(n_x, n_cols);
 }
 
 size_t matmul_scratch(const struct worker_pool *pool, size_t n_x, size_t n_cols)
@@ -113,33 +131,19 @@ static float *y_row(const struct group *g, size_t t)
     return g->y + (g->y_index ? (size_t)g->y_index[t] : t) * g->y_stride;
 }
 
-/* Point the tile at n_tokens rows from column `begin` on, and prepare what the
- * format's offset and minimum want of each block's sum. */
+/* Point the tile at n_tokens rows from column `begin` on. */
 static void make_tile(const struct call *c, const struct group *g, size_t first, size_t n_tokens,
-                      size_t begin, size_t n, struct int_scratch *own, struct act_tile *tile)
+                      size_t begin, struct act_tile *tile)
 {
-    size_t sub = g->format.sub_len, n_subs = n / sub;
+    size_t sub = g->format.sub_len, n_subs = c->n_cols / sub;
     for (size_t t = 0; t < n_tokens; t++) {
         size_t row = x_row(g, first + t);
-        const int32_t *sum16 = c->sum16 + row * (c->n_cols / 16) + begin / 16;
         tile->q[t] = c->q + row * c->n_cols + begin;
-        tile->scale[t] = c->scale + row * (c->n_cols / 32) + begin / 32;
-        tile->bias[t] = own->bias[t];
-        tile->sum[t] = own->sum[t];
-        int32_t *sums = own->bias[t];
-        if (sub == 16) {
-            memcpy(sums, sum16, n_subs * sizeof *sums);
-        } else {
-            for (size_t s = 0; s < n_subs; s++)
-                sums[s] = sum16[2 * s] + sum16[2 * s + 1];
-        }
-        if (g->format.has_min) {
-            for (size_t s = 0; s < n_subs; s++)
-                own->sum[t][s] = (float)sums[s] * tile->scale[t][s * sub / BLOCK_COLS];
-        }
-        int32_t offset = g->format.offset;
-        for (size_t s = 0; s < n_subs; s++)
-            sums[s] *= -offset;
+        tile->scale[t] = c->scale + row * (c->n_cols / BLOCK_COLS) + begin / BLOCK_COLS;
+        if (g->format.has_min)
+            tile->sum[t] = (const float *)g->prepared + row * n_subs + begin / sub;
+        else if (g->format.offset)
+            tile->bias[t] = (const int32_t *)g->prepared + row * n_subs + begin / sub;
     }
 }
 
@@ -154,38 +158,44 @@ static void start_sums(const struct group *g, float *y, size_t first_row, size_t
     }
 }
 
-static void dot_panel(const struct call *c, const struct group *g, const struct panel *panel,
-                      const struct act_tile *tile, size_t n, size_t first_token, size_t n_tokens,
-                      size_t first_row, bool is_first, struct int_scratch *own)
+/* Multiply n_panels panels from first_row on with a tile, adding to y. A panel
+ * that hangs over the matrix's end works in the scratch. */
+static void dot_panels(const struct call *c, const struct group *g, const struct panel *panels,
+                       size_t n_panels, const struct act_tile *tile, size_t n, size_t first_token,
+                       size_t n_tokens, size_t first_row, bool is_first, struct int_scratch *own)
 {
+    float *acc[TILE_PANELS * TILE_TOKENS];
     size_t left = (size_t)g->w->n_rows - first_row;
-    size_t n_rows = left < PANEL_ROWS ? left : PANEL_ROWS;
-    float *acc[TILE_TOKENS];
-    for (size_t t = 0; t < n_tokens; t++) {
-        float *y = y_row(g, first_token + t) + first_row;
-        if (is_first)
-            start_sums(g, y, first_row, n_rows);
-        acc[t] = y;
-        if (n_rows < PANEL_ROWS) {
-            memset(own->edge[t], 0, sizeof own->edge[t]);
-            memcpy(own->edge[t], y, n_rows * sizeof *y);
-            acc[t] = own->edge[t];
+    for (size_t p = 0; p < n_panels; p++) {
+        size_t n_rows = left - p * PANEL_ROWS < PANEL_ROWS ? left - p * PANEL_ROWS : PANEL_ROWS;
+        for (size_t t = 0; t < n_tokens; t++) {
+            float *y = y_row(g, first_token + t) + first_row + p * PANEL_ROWS;
+            if (is_first)
+                start_sums(g, y, first_row + p * PANEL_ROWS, n_rows);
+            acc[p * n_tokens + t] = y;
+            if (n_rows < PANEL_ROWS) {
+                memset(own->edge[p][t], 0, sizeof own->edge[p][t]);
+                memcpy(own->edge[p][t], y, n_rows * sizeof *y);
+                acc[p * n_tokens + t] = own->edge[p][t];
+            }
         }
     }
-    c->k->panel_dot(panel, tile, n, n_tokens, acc);
-    if (n_rows < PANEL_ROWS) {
+    c->k->panel_dot(panels, n_panels, tile, n, n_tokens, acc);
+    size_t edge_rows = left % PANEL_ROWS, p = n_panels - 1;
+    if (left < n_panels * PANEL_ROWS) {
         for (size_t t = 0; t < n_tokens; t++)
-            memcpy(y_row(g, first_token + t) + first_row, own->edge[t], n_rows * sizeof(float));
+            memcpy(y_row(g, first_token + t) + first_row + p * PANEL_ROWS, own->edge[p][t],
+                   edge_rows * sizeof(float));
     }
 }
 
-/* Up to ITEM_PANELS panels side by side. */
-static void int_panels(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
-                       struct int_scratch *own)
+/* Panels side by side, at most TILE_PANELS. A chunk of them is unpacked into
+ * the first-level cache and stays there for all activations. */
+static void int_panels(const struct call *c, const struct group *g, size_t first_row,
+                       size_t n_panels, struct int_scratch *own)
 {
-    struct panel panels[ITEM_PANELS];
-    size_t n_panels = (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
-    struct panel_source source[ITEM_PANELS];
+    struct panel panels[TILE_PANELS];
+    struct panel_source source[TILE_PANELS];
     for (size_t p = 0; p < n_panels; p++) {
         panels[p] = (struct panel){g->format, own->q[p], own->scale[p], own->min[p]};
         make_source(g, first_row + p * PANEL_ROWS, &source[p]);
@@ -197,23 +207,22 @@ static void int_panels(const struct call *c, const struct group *g, size_t first
         for (size_t t = 0; t < g->n_tokens; t += TILE_TOKENS) {
             size_t n_tokens = g->n_tokens - t < TILE_TOKENS ? g->n_tokens - t : TILE_TOKENS;
             struct act_tile tile;
-            make_tile(c, g, t, n_tokens, begin, n, own, &tile);
-            for (size_t p = 0; p < n_panels; p++)
-                dot_panel(c, g, &panels[p], &tile, n, t, n_tokens, first_row + p * PANEL_ROWS,
-                          begin == 0, own);
+            make_tile(c, g, t, n_tokens, begin, &tile);
+            dot_panels(c, g, panels, n_panels, &tile, n, t, n_tokens, first_row, begin == 0, own);
         }
     }
 }
 
-/* Many activations share an unpacked chunk of all the item's panels; few of
- * them leave it at once, and take panel after panel so that it stays in the
- * first-level cache. */
+/* Few activations leave a chunk at once: then one panel after another, so that
+ * the rows of one are read to their end. */
 static void int_item(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
                      struct int_scratch *own)
 {
-    size_t step = (g->n_tokens < TILE_TOKENS ? 1 : ITEM_PANELS) * PANEL_ROWS;
-    for (size_t row = 0; row < n_rows; row += step)
-        int_panels(c, g, first_row + row, n_rows - row < step ? n_rows - row : step, own);
+    size_t n_panels = (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
+    size_t step = g->n_tokens < TILE_TOKENS ? 1 : TILE_PANELS;
+    for (size_t p = 0; p < n_panels; p += step)
+        int_panels(c, g, first_row + p * PANEL_ROWS, n_panels - p < step ? n_panels - p : step,
+                   own);
 }
 
 /* ---- plain formats ---- */
@@ -305,12 +314,28 @@ static void float_item(const struct call *c, const struct group *g, size_t first
 
 /* ---- a call ---- */
 
+static void prepare_row(const struct call *c, const struct prepared *p, size_t row)
+{
+    size_t n_subs = c->n_cols / p->sub_len, per_scale = BLOCK_COLS / p->sub_len;
+    const int32_t *sum16 = c->sum16 + row * (c->n_cols / 16);
+    const float *scale = c->scale + row * (c->n_cols / BLOCK_COLS);
+    for (size_t s = 0; s < n_subs; s++) {
+        int32_t sum = p->sub_len == 16 ? sum16[s] : sum16[2 * s] + sum16[2 * s + 1];
+        if (p->has_min)
+            p->sum[row * n_subs + s] = (float)sum * scale[s / per_scale];
+        else
+            p->bias[row * n_subs + s] = -(int32_t)p->offset * sum;
+    }
+}
+
 static void quantize_rows(const struct call *c, size_t begin, size_t end)
 {
     for (size_t i = begin; i < end; i++) {
-        struct act_row row = {c->q + i * c->n_cols, c->scale + i * (c->n_cols / 32),
+        struct act_row row = {c->q + i * c->n_cols, c->scale + i * (c->n_cols / BLOCK_COLS),
                               c->sum16 + i * (c->n_cols / 16)};
         (c->wide ? c->k->quantize_wide : c->k->quantize)(c->x + i * c->x_stride, c->n_cols, &row);
+        for (size_t p = 0; p < c->n_prepared; p++)
+            prepare_row(c, &c->prepared[p], i);
     }
 }
 
@@ -351,30 +376,53 @@ static size_t int_item_rows(const struct call *c, const struct group *g)
 {
     size_t n_threads = (size_t)worker_pool_n_threads(c->pool);
     size_t rows = (size_t)g->w->n_rows / (n_threads * 8) / PANEL_ROWS * PANEL_ROWS;
-    size_t most = (g->n_tokens < TILE_TOKENS ? 8 : ITEM_PANELS) * PANEL_ROWS;
-    return rows < PANEL_ROWS ? PANEL_ROWS : rows > most ? most : rows;
+    size_t least = (g->n_tokens < TILE_TOKENS ? 1 : TILE_PANELS) * PANEL_ROWS;
+    return rows < least ? least : rows > 8 * PANEL_ROWS ? 8 * PANEL_ROWS : rows;
 }
 
-/* Lay out the scratch after `head` bytes and run. The groups are in place. */
+/* The sums that a format wants, from `sums` on, one after another; the same for
+ * formats that want the same. */
+static const void *prepared_for(struct call *c, const struct panel_format *f, uint8_t *sums)
+{
+    if (!f->has_min && !f->offset)
+        return NULL;
+    for (size_t i = 0; i < c->n_prepared; i++) {
+        const struct prepared *p = &c->prepared[i];
+        if (p->sub_len == f->sub_len && p->offset == f->offset && p->has_min == f->has_min)
+            return p->data;
+    }
+    struct prepared *p = &c->prepared[c->n_prepared];
+    *p = (struct prepared){.sub_len = f->sub_len, .offset = f->offset, .has_min = f->has_min};
+    p->data = sums + c->n_prepared * sums_bytes(c->n_x, c->n_cols);
+    c->n_prepared++;
+    return p->data;
+}
+
+/* Lay out the scratch and run. The groups are in place, and want at most
+ * MAX_PREPARED different sums. */
 static void run(struct call *c, uint8_t *scratch)
 {
     c->k = kernel_table();
     c->n_items = 0;
     c->any_ints = false;
+    c->q = (int8_t *)scratch;
+    scratch += round_up(c->n_x * c->n_cols);
+    c->scale = (float *)(void *)scratch;
+    scratch += round_up(c->n_x * (c->n_cols / BLOCK_COLS) * sizeof(float));
+    c->sum16 = (int32_t *)(void *)scratch;
+    uint8_t *sums = scratch + sums_bytes(c->n_x, c->n_cols);
+    c->own = sums + MAX_PREPARED * sums_bytes(c->n_x, c->n_cols);
     for (size_t i = 0; i < c->n_groups; i++) {
         struct group *g = &c->groups[i];
         g->through_ints = panel_format_of(g->w, &g->format);
         c->any_ints |= g->through_ints;
         g->item_rows = g->through_ints ? int_item_rows(c, g) : FLOAT_ITEM_ROWS;
+        if (g->through_ints)
+            g->prepared = prepared_for(c, &g->format, sums);
         g->first_item = c->n_items;
         g->n_items = ((size_t)g->w->n_rows + g->item_rows - 1) / g->item_rows;
         c->n_items += g->n_items;
     }
-    c->q = (int8_t *)scratch;
-    c->scale = (float *)(void *)(scratch + round_up(c->n_x * c->n_cols));
-    c->sum16 = (int32_t *)(void *)((uint8_t *)c->scale +
-                                   round_up(c->n_x * (c->n_cols / 32) * sizeof(float)));
-    c->own = scratch + act_bytes(c->n_x, c->n_cols);
     if (c->any_ints && c->n_x == 1)
         quantize_rows(c, 0, 1);
     pool_items_start(c->pool);
@@ -403,7 +451,7 @@ static bool is_wide(const struct matrix *w)
     return w->kind == MATRIX_PLAIN && dtype_info(w->dtype)->block_len == WIDE_COLS;
 }
 
-/* Terms that take their activations the same way. */
+/* At most MAX_PREPARED terms that take their activations the same way. */
 static bool multiply(struct worker_pool *pool, const struct matmul_term *terms, size_t n_terms,
                      const float *x, size_t x_stride, size_t n_x)
 {
@@ -435,7 +483,8 @@ bool matmul_many(struct worker_pool *pool, const struct matmul_term *terms, size
                  const float *x, size_t x_stride, size_t n_x)
 {
     for (size_t i = 0, end; n_x > 0 && i < n_terms; i = end) {
-        for (end = i + 1; end < n_terms && is_wide(terms[end].w) == is_wide(terms[i].w);)
+        for (end = i + 1; end < n_terms && end - i < MAX_PREPARED &&
+                          is_wide(terms[end].w) == is_wide(terms[i].w);)
             end++;
         if (!multiply(pool, terms + i, end - i, x, x_stride, n_x))
             return false;

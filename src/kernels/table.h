@@ -21,7 +21,8 @@ enum {
     PANEL_ROWS = 16,
     BLOCK_COLS = 32, /* activations share a scale */
     WIDE_COLS = 256, /* ... or these, with weights in blocks of 256 */
-    TILE_TOKENS = 8, /* the most that panel_dot takes at once */
+    TILE_TOKENS = 6, /* the most that panel_dot takes at once ... */
+    TILE_PANELS = 2, /* ... with so many panels */
     DOT_LANES = 16,  /* partial sums of float_dots */
     DOT_WEIGHTS = 4, /* the most rows of weights of float_dots ... */
     DOT_TOKENS = 6   /* ... and of activations */
@@ -79,9 +80,10 @@ struct kernel_table {
     void (*quantize_wide)(const float *x, size_t n, const struct act_row *out);
     /* Columns begin..begin+n of a panel, whole blocks of its format. */
     void (*unpack)(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
-    /* acc[t][0..16) += panel times tile over n columns. */
-    void (*panel_dot)(const struct panel *panel, const struct act_tile *tile, size_t n,
-                      size_t n_tokens, float *const *acc);
+    /* acc[p * n_tokens + t][0..16) += panel p times row t of the tile over n
+     * columns; n_panels of one format. */
+    void (*panel_dot)(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                      size_t n, size_t n_tokens, float *const *acc);
     /* acc[(i * n_x + t) * DOT_LANES + lane] += w[i][k] * x[t][k] for k of n with
      * k % DOT_LANES == lane; w of dtype F32, F16 or BF16. */
     void (*float_dots)(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
@@ -123,8 +125,8 @@ void quantize_wide_generic(const float *x, size_t n, const struct act_row *out);
 void values_half_generic(const float *weights, const float *shrink, const float *v, size_t n_k,
                          size_t dim, float *acc);
 void unpack_generic(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
-void panel_dot_generic(const struct panel *panel, const struct act_tile *tile, size_t n,
-                       size_t n_tokens, float *const *acc);
+void panel_dot_generic(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                       size_t n, size_t n_tokens, float *const *acc);
 void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
                         size_t n_x, size_t n, float *acc);
 float lanes_sum_generic(const float *acc);

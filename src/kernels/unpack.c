@@ -303,7 +303,7 @@ static void unpack_iq1_m(const uint8_t *b, struct block_ints *out)
         out->scale[j] = d * (float)(2 * scale + 1) * 0.125f;
     }
     for (int l = 0; l < 32; l++) {
-        unsigned high = b[32 + l / 2] >> l % 2 * 4 & 15u;
+        unsigned high = (unsigned)b[32 + l / 2] >> l % 2 * 4 & 15u;
         ternary_point(b[l] | (high & 7) << 8, high >> 3, out->q + 8 * l);
     }
 }

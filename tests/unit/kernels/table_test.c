@@ -202,7 +202,7 @@ static void mlx_groups_unpack_alike(void **state)
 static void panels_multiply_alike(void **state)
 {
     (void)state;
-    static struct panel_memory memory;
+    static struct panel_memory memory[2];
     static const struct panel_format formats[] = {
         {.sub_len = 32, .offset = 8, .max = 15},      {.sub_len = 32, .max = 15, .has_min = true},
         {.sub_len = 32, .offset = 16, .max = 31},     {.sub_len = 32, .offset = 128, .max = 255},
@@ -218,11 +218,14 @@ static void panels_multiply_alike(void **state)
         for (size_t i = 0; i < N * PANEL_ROWS; i++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             /* the extremes often, where sums of 16 bits would overflow */
-            memory.q[i] =
-                (uint8_t)(seed >> 63 ? formats[f].max : (seed >> 33) % (formats[f].max + 1u));
+            memory[0].q[i] = (uint8_t)(seed >> 63 ? formats[f].max
+                                                  : (seed >> 33) % (formats[f].max + 1u));
+            memory[1].q[i] = (uint8_t)((seed >> 20) % (formats[f].max + 1u));
         }
-        fill(memory.scale, N / 16 * PANEL_ROWS, 1);
-        fill(memory.min, N / 16 * PANEL_ROWS, 1);
+        for (int i = 0; i < 2; i++) {
+            fill(memory[i].scale, N / 16 * PANEL_ROWS, 1);
+            fill(memory[i].min, N / 16 * PANEL_ROWS, 1);
+        }
         struct act_tile tile;
         for (size_t t = 0; t < TILE_TOKENS; t++) {
             fill(scale[t], N / 32, 0.1f);
@@ -238,21 +241,22 @@ static void panels_multiply_alike(void **state)
             tile.sum[t] = sum[t];
             tile.bias[t] = bias[t];
         }
-        struct panel p = {formats[f], memory.q, memory.scale, memory.min};
-        for (size_t n_tokens = 1; n_tokens <= TILE_TOKENS; n_tokens++) {
-            float want[TILE_TOKENS][PANEL_ROWS], got[TILE_TOKENS][PANEL_ROWS];
-            float *want_acc[TILE_TOKENS], *got_acc[TILE_TOKENS];
-            for (size_t t = 0; t < n_tokens; t++) {
+        struct panel p[2] = {{formats[f], memory[0].q, memory[0].scale, memory[0].min},
+                             {formats[f], memory[1].q, memory[1].scale, memory[1].min}};
+        for (size_t i = 0; i < TILE_TOKENS * 2; i++) {
+            size_t n_tokens = 1 + i / 2, n_panels = 1 + i % 2;
+            float want[2 * TILE_TOKENS][PANEL_ROWS] = {{0}}, got[2 * TILE_TOKENS][PANEL_ROWS];
+            float *want_acc[2 * TILE_TOKENS], *got_acc[2 * TILE_TOKENS];
+            for (size_t t = 0; t < 2 * TILE_TOKENS; t++) {
                 want_acc[t] = want[t];
                 got_acc[t] = got[t];
             }
-            memset(want, 0, sizeof want);
-            panel_dot_generic(&p, &tile, N, n_tokens, want_acc);
+            panel_dot_generic(p, n_panels, &tile, N, n_tokens, want_acc);
             EACH_TABLE(k)
             {
                 memset(got, 0, sizeof got);
-                k->panel_dot(&p, &tile, N, n_tokens, got_acc);
-                for (size_t t = 0; t < n_tokens; t++) {
+                k->panel_dot(p, n_panels, &tile, N, n_tokens, got_acc);
+                for (size_t t = 0; t < 2 * TILE_TOKENS; t++) {
                     for (size_t r = 0; r < PANEL_ROWS; r++)
                         assert_close(k, "a product", got[t][r], want[t][r],
                                      0.01f + 1e-5f * fabsf(want[t][r]));
