@@ -132,6 +132,11 @@ void panel_dot_avx2(const struct panel *panels, size_t n_panels, const struct ac
         dot_one_panel(&panels[p], tile, n, n_tokens, acc + p * n_tokens);
 }
 
+bool reads_packed_avx2(const struct matrix *w)
+{
+    return reads_packed_simd(w);
+}
+
 void unpack_avx2(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
 {
     unpack_simd(s, begin, n, out);

@@ -127,6 +127,11 @@ void panel_dot_avx512(const struct panel *panels, size_t n_panels, const struct 
     }
 }
 
+bool reads_packed_avx512(const struct matrix *w)
+{
+    return reads_packed_simd(w);
+}
+
 void unpack_avx512(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
 {
     unpack_simd(s, begin, n, out);

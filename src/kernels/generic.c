@@ -224,12 +224,19 @@ float exp_sum_generic(const float *x, float max, size_t n, float *y)
     return sum;
 }
 
+static bool reads_packed_generic(const struct matrix *w)
+{
+    (void)w;
+    return false;
+}
+
 const struct kernel_table kernels_generic = {
     .name = "generic",
     .quantize = quantize_generic,
     .quantize_wide = quantize_wide_generic,
     .unpack = unpack_generic,
     .panel_dot = panel_dot_generic,
+    .reads_packed = reads_packed_generic,
     .float_dots = float_dots_generic,
     .lanes_sum = lanes_sum_generic,
     .decode = dtype_decode,

@@ -78,6 +78,10 @@ static inline vint vi_repeat16(const void *p)
 {
     return _mm256_broadcastsi128_si256(_mm_loadu_si128((const __m128i *)p));
 }
+static inline vint vi_load(const void *p)
+{
+    return _mm256_load_si256((const __m256i *)p);
+}
 static inline void vi_store(void *p, vint a)
 {
     _mm256_store_si256((__m256i *)p, a);

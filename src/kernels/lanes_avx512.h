@@ -78,6 +78,10 @@ static inline vint vi_repeat16(const void *p)
 {
     return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)p));
 }
+static inline vint vi_load(const void *p)
+{
+    return _mm512_load_si512(p);
+}
 static inline void vi_store(void *p, vint a)
 {
     _mm512_store_si512(p, a);

@@ -16,7 +16,8 @@ enum {
     MAX_PREPARED = 4,     /* formats of one call that want different sums */
     FLOAT_ITEM_ROWS = 16, /* rows of a plain-format item */
     FLOAT_TOKENS = 48,    /* activations whose partial sums are kept at once */
-    CHUNK_SUBS = CHUNK_COLS / 16
+    CHUNK_SUBS = CHUNK_COLS / 16,
+    CACHE_LINE = 64
 };
 
 struct group {
@@ -119,6 +120,7 @@ static void make_source(const struct group *g, size_t first_row, struct panel_so
         int32_t row = s->first_row + (i < s->n_rows ? i : s->n_rows - 1);
         s->row[i] = matrix_row_data(g->w, g->expert, row);
     }
+    s->packed = matrix_packed(g->w, g->expert, s->first_row);
 }
 
 static size_t x_row(const struct group *g, size_t t)
@@ -144,6 +146,21 @@ static void make_tile(const struct call *c, const struct group *g, size_t first,
             tile->sum[t] = (const float *)g->prepared + row * n_subs + begin / sub;
         else if (g->format.offset)
             tile->bias[t] = (const int32_t *)g->prepared + row * n_subs + begin / sub;
+    }
+}
+
+/* Ask for the activations and sums of the tile that comes next. */
+static void prefetch_tile(const struct call *c, const struct group *g, size_t first, size_t begin,
+                          size_t n, size_t first_row)
+{
+    size_t end = g->n_tokens - first < TILE_TOKENS ? g->n_tokens : first + TILE_TOKENS;
+    for (size_t t = first; t < end; t++) {
+        const int8_t *q = c->q + x_row(g, t) * c->n_cols + begin;
+        for (size_t i = 0; i < n; i += CACHE_LINE)
+            __builtin_prefetch(q + i);
+        const float *y = y_row(g, t) + first_row;
+        __builtin_prefetch(y, 1);
+        __builtin_prefetch(y + PANEL_ROWS, 1);
     }
 }
 
@@ -208,6 +225,8 @@ static void int_panels(const struct call *c, const struct group *g, size_t first
             size_t n_tokens = g->n_tokens - t < TILE_TOKENS ? g->n_tokens - t : TILE_TOKENS;
             struct act_tile tile;
             make_tile(c, g, t, n_tokens, begin, &tile);
+            if (t + TILE_TOKENS < g->n_tokens)
+                prefetch_tile(c, g, t + TILE_TOKENS, begin, n, first_row);
             dot_panels(c, g, panels, n_panels, &tile, n, t, n_tokens, first_row, begin == 0, own);
         }
     }

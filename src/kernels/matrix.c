@@ -4,7 +4,6 @@
 
 #include "kernels/blocks.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool mul_size(size_t a, size_t b, size_t *product)
@@ -250,18 +249,4 @@ void matrix_decode(const struct matrix *w, int32_t expert, int32_t row, size_t b
 void matrix_row(const struct matrix *w, int32_t expert, int32_t row, float *out)
 {
     matrix_decode(w, expert, row, 0, (size_t)w->n_cols, out);
-}
-
-bool matrix_prepare(struct matrix *w, struct worker_pool *pool, struct error *err)
-{
-    (void)w;
-    (void)pool;
-    (void)err;
-    return true; /* the kernels read the formats as they are stored */
-}
-
-void matrix_release(struct matrix *w)
-{
-    free(w->packed);
-    w->packed = NULL;
 }

@@ -18,4 +18,7 @@ void matrix_mlx_ints(const struct matrix *w, const uint8_t *row, size_t begin, s
 void matrix_decode(const struct matrix *w, int32_t expert, int32_t row, size_t begin, size_t n,
                    float *out);
 
+/* What matrix_prepare packed of the sixteen rows from first_row on, or NULL. */
+const uint8_t *matrix_packed(const struct matrix *w, int32_t expert, int32_t first_row);
+
 #endif

@@ -15,12 +15,34 @@
 /* The rows of one vector, and where its lanes lie in the panel. */
 struct lane_rows {
     const uint8_t *row[LANES];
+    const uint8_t *packed; /* or their dwords, transposed (prepare.c); else NULL */
     uint8_t *q;
     float *scale, *min;
     vfloat factor; /* the matrix's own */
 };
 
 typedef void (*unpack_block_fn)(const struct lane_rows *r, size_t at, size_t col);
+
+/* Bytes at..at+16 of the rows, as four vectors of one dword of each row. What
+ * matrix_prepare packed is that already, but for whole dwords: others are put
+ * together from their two halves. */
+static inline void load_rows(const struct lane_rows *r, size_t at, vint out[4])
+{
+    if (!r->packed) {
+        vi_load_rows(r->row, at, out);
+        return;
+    }
+    const uint8_t *p = r->packed + at / 4 * (PANEL_ROWS * 4);
+    unsigned shift = (unsigned)(at % 4) * 8;
+    if (shift == 0) {
+        for (size_t j = 0; j < 4; j++)
+            out[j] = vi_load(p + j * (PANEL_ROWS * 4));
+        return;
+    }
+    for (size_t j = 0; j < 4; j++)
+        out[j] = vi_or(vi_srl(vi_load(p + j * (PANEL_ROWS * 4)), shift),
+                       vi_sll(vi_load(p + (j + 1) * (PANEL_ROWS * 4)), 32 - shift));
+}
 
 static inline void put_q(const struct lane_rows *r, size_t col, vint v)
 {
@@ -81,8 +103,8 @@ static inline vfloat negative(vfloat v)
 static void unpack_simd_q4_0(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4];
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 2, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 2, v);
     put_scale(r, col / 32, vf_from_f16(head[0]));
     for (size_t j = 0; j < 4; j++) {
         put_q(r, col + 4 * j, low_nibbles(v[j]));
@@ -93,8 +115,8 @@ static void unpack_simd_q4_0(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q4_1(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4];
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 4, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 4, v);
     put_scale(r, col / 32, vf_from_f16(head[0]));
     put_min(r, col / 32, vf_from_f16(vi_srl(head[0], 16)));
     for (size_t j = 0; j < 4; j++) {
@@ -116,8 +138,8 @@ static inline void put_five_bits(const struct lane_rows *r, size_t col, vint v[4
 static void unpack_simd_q5_0(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4];
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 6, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 6, v);
     put_scale(r, col / 32, vf_from_f16(head[0]));
     put_five_bits(r, col, v, vi_or(vi_srl(head[0], 16), vi_sll(head[1], 16)));
 }
@@ -125,8 +147,8 @@ static void unpack_simd_q5_0(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q5_1(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4];
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 8, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 8, v);
     put_scale(r, col / 32, vf_from_f16(head[0]));
     put_min(r, col / 32, vf_from_f16(vi_srl(head[0], 16)));
     put_five_bits(r, col, v, head[1]);
@@ -135,10 +157,10 @@ static void unpack_simd_q5_1(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q8_0(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4], flip = vi_set8(128);
-    vi_load_rows(r->row, at, head);
+    load_rows(r, at, head);
     put_scale(r, col / 32, vf_from_f16(head[0]));
     for (size_t half = 0; half < 2; half++) {
-        vi_load_rows(r->row, at + 2 + 16 * half, v);
+        load_rows(r, at + 2 + 16 * half, v);
         for (size_t j = 0; j < 4; j++)
             put_q(r, col + 16 * half + 4 * j, vi_xor(v[j], flip));
     }
@@ -153,8 +175,8 @@ static inline vint offset_table(const int8_t table[16], uint8_t offset)
 static void unpack_simd_iq4_nl(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4], table = offset_table(iq4_values, 127);
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 2, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 2, v);
     put_scale(r, col / 32, vf_from_f16(head[0]));
     for (size_t j = 0; j < 4; j++) {
         put_q(r, col + 4 * j, vi_shuffle8(table, low_nibbles(v[j])));
@@ -172,8 +194,8 @@ static inline vfloat vf_from_e8m0(vint e)
 static void unpack_simd_mxfp4(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4], table = offset_table(e2m1_doubled, 12);
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 1, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 1, v);
     put_scale(r, col / 32, vf_mul(vf_from_e8m0(head[0]), vf_set(0.5f)));
     for (size_t j = 0; j < 4; j++) {
         put_q(r, col + 4 * j, vi_shuffle8(table, low_nibbles(v[j])));
@@ -194,8 +216,8 @@ static inline vint spread_pairs(vint v, unsigned n)
 static void unpack_simd_q2_0(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4];
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 2, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 2, v);
     vfloat scale = vf_from_f16(head[0]);
     put_scale(r, col / 32, scale);
     put_scale(r, col / 32 + 1, scale);
@@ -206,8 +228,8 @@ static void unpack_simd_q2_0(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q1_0(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4];
-    vi_load_rows(r->row, at, head);
-    vi_load_rows(r->row, at + 2, v);
+    load_rows(r, at, head);
+    load_rows(r, at + 2, v);
     vfloat scale = vf_from_f16(head[0]);
     for (unsigned k = 0; k < 4; k++) {
         put_scale(r, col / 32 + k, scale);
@@ -227,11 +249,11 @@ static inline vfloat vf_from_ue4m3(vint v, unsigned n)
 static void unpack_simd_nvfp4(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4], table = offset_table(e2m1_doubled, 12);
-    vi_load_rows(r->row, at, head);
+    load_rows(r, at, head);
     for (unsigned s = 0; s < 4; s++)
         put_scale(r, col / 16 + s, vf_mul(vf_from_ue4m3(head[0], s), vf_set(0.5f)));
     for (size_t half = 0; half < 2; half++) {
-        vi_load_rows(r->row, at + 4 + 16 * half, v);
+        load_rows(r, at + 4 + 16 * half, v);
         for (size_t j = 0; j < 4; j++) {
             size_t c = col + 32 * half + 16 * (j / 2) + 4 * (j % 2);
             put_q(r, c, vi_shuffle8(table, low_nibbles(v[j])));
@@ -245,15 +267,15 @@ static void unpack_simd_nvfp4(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q2_k(const struct lane_rows *r, size_t at, size_t col)
 {
     vint scales[4], tail[4], v[4];
-    vi_load_rows(r->row, at, scales);
-    vi_load_rows(r->row, at + 68, tail);
+    load_rows(r, at, scales);
+    load_rows(r, at + 68, tail);
     vfloat d = vf_from_f16(tail[3]), dmin = negative(vf_from_f16(vi_srl(tail[3], 16)));
     for (unsigned j = 0; j < 16; j++) {
         put_scale(r, col / 16 + j, vf_mul(byte_float(low_nibbles(scales[j / 4]), j % 4), d));
         put_min(r, col / 16 + j, vf_mul(byte_float(high_nibbles(scales[j / 4]), j % 4), dmin));
     }
     for (size_t c = 0; c < 4; c++) {
-        vi_load_rows(r->row, at + 16 + 16 * c, v);
+        load_rows(r, at + 16 + 16 * c, v);
         for (unsigned j = 0; j < 4; j++) {
             for (unsigned s = 0; s < 4; s++)
                 put_q(r, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
@@ -265,9 +287,9 @@ static void unpack_simd_q2_k(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q3_k(const struct lane_rows *r, size_t at, size_t col)
 {
     vint tail[4], high[8], v[4], fifteen = vi_set8(15), three = vi_set8(3);
-    vi_load_rows(r->row, at, high);
-    vi_load_rows(r->row, at + 16, high + 4);
-    vi_load_rows(r->row, at + 94, tail); /* two bytes, the twelve of the scales, d */
+    load_rows(r, at, high);
+    load_rows(r, at + 16, high + 4);
+    load_rows(r, at + 94, tail); /* two bytes, the twelve of the scales, d */
     vint a0 = vi_or(vi_srl(tail[0], 16), vi_sll(tail[1], 16));
     vint a1 = vi_or(vi_srl(tail[1], 16), vi_sll(tail[2], 16));
     vint a2 = vi_or(vi_srl(tail[2], 16), vi_sll(tail[3], 16));
@@ -281,7 +303,7 @@ static void unpack_simd_q3_k(const struct lane_rows *r, size_t at, size_t col)
         }
     }
     for (size_t c = 0; c < 4; c++) {
-        vi_load_rows(r->row, at + 32 + 16 * c, v);
+        load_rows(r, at + 32 + 16 * c, v);
         for (unsigned j = 0; j < 4; j++) {
             for (unsigned s = 0; s < 4; s++) {
                 vint third =
@@ -311,10 +333,10 @@ static inline void put_k4_scales(const struct lane_rows *r, const vint head[4], 
 static void unpack_simd_q4_k(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4];
-    vi_load_rows(r->row, at, head);
+    load_rows(r, at, head);
     put_k4_scales(r, head, col);
     for (size_t c = 0; c < 8; c++) {
-        vi_load_rows(r->row, at + 16 + 16 * c, v);
+        load_rows(r, at + 16 + 16 * c, v);
         size_t first = col + 64 * (c / 2) + 16 * (c % 2);
         for (size_t j = 0; j < 4; j++) {
             put_q(r, first + 4 * j, low_nibbles(v[j]));
@@ -326,12 +348,12 @@ static void unpack_simd_q4_k(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q5_k(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], high[8], v[4];
-    vi_load_rows(r->row, at, head);
+    load_rows(r, at, head);
     put_k4_scales(r, head, col);
-    vi_load_rows(r->row, at + 16, high);
-    vi_load_rows(r->row, at + 32, high + 4);
+    load_rows(r, at + 16, high);
+    load_rows(r, at + 32, high + 4);
     for (unsigned c = 0; c < 8; c++) {
-        vi_load_rows(r->row, at + 48 + 16 * c, v);
+        load_rows(r, at + 48 + 16 * c, v);
         size_t first = col + 64 * (c / 2) + 16 * (c % 2);
         for (unsigned j = 0; j < 4; j++) {
             vint bits = high[c % 2 * 4 + j];
@@ -346,16 +368,16 @@ static void unpack_simd_q5_k(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_q6_k(const struct lane_rows *r, size_t at, size_t col)
 {
     vint scales[4], tail[4], high[8], v[4];
-    vi_load_rows(r->row, at + 192, scales);
-    vi_load_rows(r->row, at + 194, tail);
+    load_rows(r, at + 192, scales);
+    load_rows(r, at + 194, tail);
     vfloat d = vf_from_f16(vi_srl(tail[3], 16));
     for (unsigned j = 0; j < 16; j++)
         put_scale(r, col / 16 + j, vf_mul(signed_byte_float(scales[j / 4], j % 4), d));
     for (size_t half = 0; half < 2; half++) {
-        vi_load_rows(r->row, at + 128 + 32 * half, high);
-        vi_load_rows(r->row, at + 144 + 32 * half, high + 4);
+        load_rows(r, at + 128 + 32 * half, high);
+        load_rows(r, at + 144 + 32 * half, high + 4);
         for (unsigned c = 0; c < 4; c++) {
-            vi_load_rows(r->row, at + 64 * half + 16 * c, v);
+            load_rows(r, at + 64 * half + 16 * c, v);
             size_t first = col + 128 * half + 16 * c;
             for (unsigned j = 0; j < 4; j++) {
                 vint bits = high[c % 2 * 4 + j];
@@ -370,14 +392,14 @@ static void unpack_simd_q6_k(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_iq4_xs(const struct lane_rows *r, size_t at, size_t col)
 {
     vint head[4], v[4], table = offset_table(iq4_values, 127);
-    vi_load_rows(r->row, at, head);
+    load_rows(r, at, head);
     vfloat d = vf_from_f16(head[0]);
     for (unsigned j = 0; j < 8; j++) {
         vint low = vi_and(vi_srl(head[1], 4 * j), vi_set32(15));
         vint high = vi_and(vi_srl(head[0], 16 + 2 * j), vi_set32(3));
         vint six = vi_sub32(vi_or(low, vi_sll(high, 4)), vi_set32(32));
         put_scale(r, col / 32 + j, vf_mul(vf_from_int(six), d));
-        vi_load_rows(r->row, at + 8 + 16 * j, v);
+        load_rows(r, at + 8 + 16 * j, v);
         for (size_t k = 0; k < 4; k++) {
             put_q(r, col + 32 * j + 4 * k, vi_shuffle8(table, low_nibbles(v[k])));
             put_q(r, col + 32 * j + 16 + 4 * k, vi_shuffle8(table, high_nibbles(v[k])));
@@ -388,12 +410,12 @@ static void unpack_simd_iq4_xs(const struct lane_rows *r, size_t at, size_t col)
 static void unpack_simd_tq2_0(const struct lane_rows *r, size_t at, size_t col)
 {
     vint tail[4], v[4];
-    vi_load_rows(r->row, at + 50, tail);
+    load_rows(r, at + 50, tail);
     vfloat d = vf_from_f16(vi_srl(tail[3], 16));
     for (size_t j = 0; j < 8; j++)
         put_scale(r, col / 32 + j, d);
     for (size_t c = 0; c < 4; c++) {
-        vi_load_rows(r->row, at + 16 * c, v);
+        load_rows(r, at + 16 * c, v);
         for (unsigned j = 0; j < 4; j++) {
             for (unsigned s = 0; s < 4; s++)
                 put_q(r, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
@@ -420,12 +442,12 @@ static inline void put_trits(const struct lane_rows *r, size_t col, size_t strid
 static void unpack_simd_tq1_0(const struct lane_rows *r, size_t at, size_t col)
 {
     vint tail[4], v[4];
-    vi_load_rows(r->row, at + 38, tail);
+    load_rows(r, at + 38, tail);
     vfloat d = vf_from_f16(vi_srl(tail[3], 16));
     for (size_t j = 0; j < 8; j++)
         put_scale(r, col / 32 + j, d);
     for (size_t c = 0; c < 3; c++) {
-        vi_load_rows(r->row, at + 16 * c, v);
+        load_rows(r, at + 16 * c, v);
         for (size_t j = 0; j < 4; j++) {
             if (c < 2)
                 put_trits(r, col + 16 * c + 4 * j, 32, 5, v[j]);
@@ -465,6 +487,15 @@ static inline size_t prefetch_rows(const struct panel_source *s, size_t first, s
     return done;
 }
 
+/* A packed panel is one stream, but blocks are not read from front to back. */
+enum { PREFETCH_PACKED_BYTES = 4096 };
+
+static inline void prefetch_packed(const uint8_t *p, size_t n)
+{
+    for (size_t i = 0; i < n; i += 64)
+        __builtin_prefetch(p + PREFETCH_PACKED_BYTES + i);
+}
+
 static void unpack_plain_simd(const struct panel_source *s, size_t begin, size_t n,
                               struct panel *out)
 {
@@ -476,9 +507,13 @@ static void unpack_plain_simd(const struct panel_source *s, size_t begin, size_t
                               .min = out->min + first,
                               .factor = vf_set(s->w->scale)};
         memcpy(r.row, s->row + first, sizeof r.row);
+        r.packed = s->packed ? s->packed + 4 * first : NULL;
         size_t at = begin / len * bytes, ahead = at + (begin ? PREFETCH_BYTES : 0);
         for (size_t col = 0; col < n; col += len, at += bytes) {
-            ahead = prefetch_rows(s, first, ahead, at + bytes + PREFETCH_BYTES);
+            if (r.packed)
+                prefetch_packed(r.packed + at * PANEL_ROWS, bytes * PANEL_ROWS);
+            else
+                ahead = prefetch_rows(s, first, ahead, at + bytes + PREFETCH_BYTES);
             unpack(&r, at, col);
         }
     }
@@ -501,7 +536,7 @@ static void unpack_mlx_ints_4(const struct lane_rows *r, size_t at, size_t col, 
     static const uint8_t second[16] = {2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15};
     vint v[4], a = vi_repeat16(first), b = vi_repeat16(second);
     vint table = offset_table(e2m1_doubled, 12);
-    vi_load_rows(r->row, at, v);
+    load_rows(r, at, v);
     for (size_t j = 0; j < 4; j++) {
         vint x = spread_nibbles(v[j], a), y = spread_nibbles(v[j], b);
         put_q(r, col + 8 * j, e2m1 ? vi_shuffle8(table, x) : x);
@@ -513,7 +548,7 @@ static void unpack_mlx_ints_8(const struct lane_rows *r, size_t at, size_t col)
 {
     vint v[4];
     for (size_t half = 0; half < 2; half++) {
-        vi_load_rows(r->row, at + 16 * half, v);
+        load_rows(r, at + 16 * half, v);
         for (size_t j = 0; j < 4; j++)
             put_q(r, col + 16 * half + 4 * j, v[j]);
     }
@@ -572,6 +607,7 @@ static void unpack_mlx_simd(const struct panel_source *s, size_t begin, size_t n
     for (size_t first = 0; first < PANEL_ROWS; first += LANES) {
         struct lane_rows r = {.q = out->q + 4 * first};
         memcpy(r.row, s->row + first, sizeof r.row);
+        r.packed = s->packed ? s->packed + 4 * first : NULL;
         if (bits == 4) {
             bool e2m1 = s->w->kind != MATRIX_MLX_AFFINE;
             for (size_t col = 0; col < n; col += 32)
@@ -594,4 +630,12 @@ static void unpack_simd(const struct panel_source *s, size_t begin, size_t n, st
         unpack_plain_simd(s, begin, n, out);
     else
         unpack_generic(s, begin, n, out);
+}
+
+static bool reads_packed_simd(const struct matrix *w)
+{
+    if (w->kind == MATRIX_PLAIN)
+        return simd_unpackers[w->dtype] != NULL;
+    return w->kind != MATRIX_MLX_MXFP8 && w->kind != MATRIX_F8_SCALED &&
+           (matrix_bits(w) == 4 || matrix_bits(w) == 8);
 }

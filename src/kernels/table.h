@@ -43,6 +43,7 @@ struct panel_source {
     struct panel_format format;
     int32_t expert, first_row, n_rows; /* n_rows of PANEL_ROWS exist */
     const uint8_t *row[PANEL_ROWS];
+    const uint8_t *packed; /* the panel as matrix_prepare packed it, or NULL */
 };
 
 /* Unpacked columns: integers [cols/4][16 rows][4 cols], scales and minimums
@@ -89,6 +90,8 @@ struct kernel_table {
     void (*float_dots)(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
                        size_t n_x, size_t n, float *acc);
     float (*lanes_sum)(const float *acc);
+    /* whether unpack reads the panels of this format that matrix_prepare packs */
+    bool (*reads_packed)(const struct matrix *w);
     /* n elements (whole blocks) of any format to floats. */
     void (*decode)(enum dtype dtype, const void *blocks, float *out, size_t n);
     /* scores[i * stride + c] = q[i] . k[c], n_q rows of q and n_k of k, dim floats each */

@@ -183,6 +183,40 @@ static void a_result_does_not_depend_on_its_company(void **state)
     worker_pool_free(three);
 }
 
+/* Packing changes no bit of any product. */
+static void packing_changes_no_result(void **state)
+{
+    (void)state;
+    struct worker_pool *pool = make_pool(2);
+    struct error err;
+    static const int32_t n_rows[] = {1, 16, 37};
+    for (int i = 0; i < DTYPE_COUNT * 3; i++) {
+        enum dtype d = (enum dtype)(i / 3);
+        if (!is_float(d))
+            continue;
+        struct matrix w;
+        int32_t n_cols = 3 * dtype_info(d)->block_len, rows = n_rows[i % 3];
+        make_matrix(&w, d, rows, n_cols, 2);
+        size_t n = (size_t)n_cols, n_y = 9 * (size_t)rows;
+        static const int32_t expert[9] = {1, 0, 1, 1, 1, 1, 1, 1, 1};
+        static const int32_t x_row[9] = {0, 1, 2, 3, 4, 5, 6, 7, 8};
+        float *x = make_floats(9 * n), *plain = make_floats(n_y), *packed = make_floats(n_y);
+        for (int pass = 0; pass < 2; pass++) {
+            assert_true(matmul_gathered(pool, &w, NULL, expert, x_row, 9, x, n, 9,
+                                        pass ? packed : plain, (size_t)rows));
+            assert_true(matrix_prepare(&w, pool, &err));
+        }
+        assert_memory_equal(plain, packed, n_y * sizeof *plain);
+        matrix_release(&w);
+        assert_null(w.packed);
+        free(x);
+        free(plain);
+        free(packed);
+        free((void *)w.data);
+    }
+    worker_pool_free(pool);
+}
+
 /* Several terms share the activations; a bias comes on top, and so does what y
  * held where it is asked to stay. */
 static void terms_share_activations_and_take_a_bias(void **state)
@@ -256,6 +290,7 @@ int main(void)
         cmocka_unit_test(plain_formats_take_any_number_of_columns),
         cmocka_unit_test(long_rows_are_multiplied_whole),
         cmocka_unit_test(a_result_does_not_depend_on_its_company),
+        cmocka_unit_test(packing_changes_no_result),
         cmocka_unit_test(terms_share_activations_and_take_a_bias),
         cmocka_unit_test(experts_are_gathered),
     };

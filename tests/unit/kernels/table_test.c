@@ -68,6 +68,7 @@ static void make_source(const struct matrix *w, int32_t first_row, struct panel_
     s->n_rows = w->n_rows - first_row < PANEL_ROWS ? w->n_rows - first_row : PANEL_ROWS;
     for (int32_t i = 0; i < PANEL_ROWS; i++)
         s->row[i] = matrix_row_data(w, 0, first_row + (i < s->n_rows ? i : s->n_rows - 1));
+    s->packed = NULL;
 }
 
 /* Unpack two panels of w, one of them with missing rows, on every table. */
@@ -218,8 +219,8 @@ static void panels_multiply_alike(void **state)
         for (size_t i = 0; i < N * PANEL_ROWS; i++) {
             seed = seed * 6364136223846793005u + 1442695040888963407u;
             /* the extremes often, where sums of 16 bits would overflow */
-            memory[0].q[i] = (uint8_t)(seed >> 63 ? formats[f].max
-                                                  : (seed >> 33) % (formats[f].max + 1u));
+            memory[0].q[i] =
+                (uint8_t)(seed >> 63 ? formats[f].max : (seed >> 33) % (formats[f].max + 1u));
             memory[1].q[i] = (uint8_t)((seed >> 20) % (formats[f].max + 1u));
         }
         for (int i = 0; i < 2; i++) {
