@@ -49,6 +49,15 @@ static inline vint vi_add8(vint a, vint b)
 {
     return _mm512_add_epi8(a, b);
 }
+static inline vint vi_sub8(vint a, vint b)
+{
+    return _mm512_sub_epi8(a, b);
+}
+/* table[index], each lane its own. */
+static inline vint vi_gather(const int32_t *table, vint index)
+{
+    return _mm512_i32gather_epi32(index, table, 4);
+}
 static inline vint vi_add16(vint a, vint b)
 {
     return _mm512_add_epi16(a, b);
@@ -97,6 +106,10 @@ static inline vfloat vf_bits(vint a)
 static inline vfloat vf_set(float v)
 {
     return _mm512_set1_ps(v);
+}
+static inline vfloat vf_add(vfloat a, vfloat b)
+{
+    return _mm512_add_ps(a, b);
 }
 static inline vfloat vf_mul(vfloat a, vfloat b)
 {

@@ -458,16 +458,22 @@ static void unpack_simd_tq1_0(const struct lane_rows *r, size_t at, size_t col)
     put_trits(r, col + 240, 4, 4, vi_or(vi_srl(tail[2], 16), vi_sll(tail[3], 16)));
 }
 
+#include "kernels/panel_grids.h"
+
 static const unpack_block_fn simd_unpackers[DTYPE_COUNT] = {
-    [DTYPE_Q4_0] = unpack_simd_q4_0,   [DTYPE_Q4_1] = unpack_simd_q4_1,
-    [DTYPE_Q5_0] = unpack_simd_q5_0,   [DTYPE_Q5_1] = unpack_simd_q5_1,
-    [DTYPE_Q8_0] = unpack_simd_q8_0,   [DTYPE_IQ4_NL] = unpack_simd_iq4_nl,
-    [DTYPE_MXFP4] = unpack_simd_mxfp4, [DTYPE_NVFP4] = unpack_simd_nvfp4,
-    [DTYPE_Q1_0] = unpack_simd_q1_0,   [DTYPE_Q2_0] = unpack_simd_q2_0,
-    [DTYPE_Q2_K] = unpack_simd_q2_k,   [DTYPE_Q3_K] = unpack_simd_q3_k,
-    [DTYPE_Q4_K] = unpack_simd_q4_k,   [DTYPE_Q5_K] = unpack_simd_q5_k,
-    [DTYPE_Q6_K] = unpack_simd_q6_k,   [DTYPE_IQ4_XS] = unpack_simd_iq4_xs,
-    [DTYPE_TQ1_0] = unpack_simd_tq1_0, [DTYPE_TQ2_0] = unpack_simd_tq2_0,
+    [DTYPE_Q4_0] = unpack_simd_q4_0,       [DTYPE_Q4_1] = unpack_simd_q4_1,
+    [DTYPE_Q5_0] = unpack_simd_q5_0,       [DTYPE_Q5_1] = unpack_simd_q5_1,
+    [DTYPE_Q8_0] = unpack_simd_q8_0,       [DTYPE_IQ4_NL] = unpack_simd_iq4_nl,
+    [DTYPE_MXFP4] = unpack_simd_mxfp4,     [DTYPE_NVFP4] = unpack_simd_nvfp4,
+    [DTYPE_Q1_0] = unpack_simd_q1_0,       [DTYPE_Q2_0] = unpack_simd_q2_0,
+    [DTYPE_Q2_K] = unpack_simd_q2_k,       [DTYPE_Q3_K] = unpack_simd_q3_k,
+    [DTYPE_Q4_K] = unpack_simd_q4_k,       [DTYPE_Q5_K] = unpack_simd_q5_k,
+    [DTYPE_Q6_K] = unpack_simd_q6_k,       [DTYPE_IQ4_XS] = unpack_simd_iq4_xs,
+    [DTYPE_IQ1_S] = unpack_simd_iq1_s,     [DTYPE_IQ1_M] = unpack_simd_iq1_m,
+    [DTYPE_IQ2_XXS] = unpack_simd_iq2_xxs, [DTYPE_IQ2_XS] = unpack_simd_iq2_xs,
+    [DTYPE_IQ2_S] = unpack_simd_iq2_s,     [DTYPE_IQ3_XXS] = unpack_simd_iq3_xxs,
+    [DTYPE_IQ3_S] = unpack_simd_iq3_s,     [DTYPE_TQ1_0] = unpack_simd_tq1_0,
+    [DTYPE_TQ2_0] = unpack_simd_tq2_0,
 };
 
 /* Sixteen rows are sixteen streams, more than a processor follows by itself:

@@ -322,20 +322,38 @@ static bool each_linear(struct weights *w, const struct hparams *h, linear_fn fn
 }
 
 struct prepare_arg {
+    const struct model_file *file; /* NULL: weights that are in memory anyway */
     struct worker_pool *pool;
     struct error *err;
 };
 
+/* A packed matrix is a copy: the mapped original need not stay in memory. */
+static void release_original(const struct model_file *file, const struct matrix *w)
+{
+    for (size_t i = 0; i < model_file_n_tensors(file); i++) {
+        const struct tensor_view *t = model_file_tensor_at(file, i);
+        const char *begin = t->data, *data = w->data;
+        if (data >= begin && data < begin + t->n_bytes) {
+            model_file_release(file, t);
+            return;
+        }
+    }
+}
+
 static bool prepare_one(struct linear *l, void *arg)
 {
     struct prepare_arg *p = arg;
-    return matrix_prepare(&l->matrix, p->pool, p->err);
+    if (!matrix_prepare(&l->matrix, p->pool, p->err))
+        return false;
+    if (p->file && l->matrix.packed)
+        release_original(p->file, &l->matrix);
+    return true;
 }
 
-bool weights_prepare(struct weights *w, const struct hparams *h, struct worker_pool *pool,
-                     struct error *err)
+bool weights_prepare(struct weights *w, const struct hparams *h, const struct model_file *file,
+                     struct worker_pool *pool, struct error *err)
 {
-    return each_linear(w, h, prepare_one, &(struct prepare_arg){pool, err});
+    return each_linear(w, h, prepare_one, &(struct prepare_arg){file, pool, err});
 }
 
 static bool release_one(struct linear *l, void *arg)
