@@ -43,13 +43,13 @@ bool bpe_add_merge(struct tokenizer *tok, struct slice left, struct slice right,
         return error_set(err, ERR_LIMIT, "the tokenizer has too many merges");
     int32_t l = text_table_intern(&tok->table, left);
     int32_t r = text_table_intern(&tok->table, right);
-    struct str joined = {0};
-    str_append_slice(&joined, left);
+    struct str *joined = &bpe->joined;
+    str_clear(joined);
+    str_append_slice(joined, left);
     /* "hug" and "##ging" make "hugging". */
     bool inner = bpe->inner_prefix.len && slice_starts_with(right, str_slice(&bpe->inner_prefix));
-    str_append_slice(&joined, slice_from(right, inner ? bpe->inner_prefix.len : 0));
-    int32_t id = joined.failed ? -1 : text_table_intern(&tok->table, str_slice(&joined));
-    str_free(&joined);
+    str_append_slice(joined, slice_from(right, inner ? bpe->inner_prefix.len : 0));
+    int32_t id = joined->failed ? -1 : text_table_intern(&tok->table, str_slice(joined));
     if (l < 0 || r < 0 || id < 0 || (bpe->n_merges * 2 >= bpe->n_slots && !grow(bpe)))
         return error_memory(err);
     uint64_t pair = (uint64_t)(uint32_t)l << 32 | (uint32_t)r;
@@ -63,6 +63,7 @@ bool bpe_add_merge(struct tokenizer *tok, struct slice left, struct slice right,
 bool bpe_finish(struct tokenizer *tok, struct error *err)
 {
     struct bpe *bpe = &tok->bpe;
+    str_free(&bpe->joined);
     if (!bpe->n_slots && !grow(bpe))
         return error_memory(err);
     for (uint32_t c = 0; c < sizeof bpe->chars / sizeof *bpe->chars; c++) {

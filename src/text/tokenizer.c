@@ -227,6 +227,7 @@ void tokenizer_free(struct tokenizer *tok)
     free(tok->bpe.merges);
     str_free(&tok->bpe.word_suffix);
     str_free(&tok->bpe.inner_prefix);
+    str_free(&tok->bpe.joined);
     str_free(&tok->wordpiece.first_prefix);
     str_free(&tok->wordpiece.inner_prefix);
     trie_free(&tok->unigram.trie);

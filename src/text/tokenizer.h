@@ -57,6 +57,7 @@ struct bpe {
     bool use_unk;                         /* unknown characters become unk, not nothing */
     bool may_lack_merges;                 /* the file may come without any */
     struct str word_suffix, inner_prefix; /* CLIP's "</w>"; "##" */
+    struct str joined;                    /* scratch while merges are added */
 };
 
 struct wordpiece {

@@ -36,7 +36,6 @@ static inline int64_t trie_step(const struct trie *trie, int64_t node, unsigned 
 {
     const struct trie_node *at = &trie->nodes[node];
     uint32_t low = 0, high = at->n_children;
-    /* Most nodes have few children; the root of a vocabulary has nearly all. */
     const struct trie_node *child = &trie->nodes[at->first_child];
     while (low < high) {
         uint32_t middle = (low + high) / 2;
