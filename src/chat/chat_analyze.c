@@ -432,7 +432,7 @@ static void name_fields(struct analyzer *z, const json_t *call)
 static void order_fields(struct chat_analysis *a, struct slice haystack)
 {
     const struct slice fields[] = {a->name_field, a->args_field, a->id_field, a->made_id_field};
-    size_t at[CHAT_FIELDS_MAX];
+    size_t at[CHAT_FIELDS_MAX] = {0};
     for (size_t i = 0; i < CHAT_FIELDS_MAX; i++) {
         if (fields[i].len == 0)
             continue;
