@@ -145,6 +145,8 @@ bool closure_add(struct automaton *a, uint32_t node)
         return false;
     while (a->todo.n) {
         node = a->todo.data[--a->todo.n];
+        if (!work_left(a, WORK_STACK))
+            return false;
         if (a->seen.data[node] == a->closure)
             continue;
         a->seen.data[node] = a->closure;
@@ -324,6 +326,8 @@ bool state_intern(struct automaton *a, uint32_t set, uint32_t partial, uint8_t n
 static bool read_character(struct automaton *a, uint32_t set, uint32_t c, uint32_t *state)
 {
     closure_begin(a);
+    if (!work_left(a, (uint64_t)a->sets.data[set].n * WORK_NODE))
+        return false;
     for (uint32_t i = 0; i < a->sets.data[set].n; i++) {
         uint32_t node = a->set_nodes.data[a->sets.data[set].first + i], after;
         if (node <= NODE_OPEN ||
@@ -427,6 +431,7 @@ bool automaton_token(struct automaton *a, uint32_t state, int32_t token, struct 
                      uint32_t *next)
 {
     uint32_t at = state;
+    a->work = 0;
     for (size_t i = 0; i < text.len && at != STATE_DEAD; i++)
         if (!automaton_step(a, at, (uint8_t)text.data[i], &at))
             return false;
@@ -476,6 +481,7 @@ bool automaton_only_complete(const struct automaton *a, uint32_t state)
 bool automaton_start(struct automaton *a, uint32_t *state)
 {
     const struct grammar *g = a->grammar;
+    a->work = 0;
     closure_begin(a);
     for (uint32_t at = g->rules[g->root];; at++) {
         uint32_t node = NODE_END, set;
@@ -512,6 +518,7 @@ bool automaton_save(const struct automaton *a, uint32_t state, struct token_vec 
 
 bool automaton_load(struct automaton *a, const struct token_vec *saved, uint32_t *state)
 {
+    a->work = 0;
     closure_begin(a);
     for (size_t at = 2; at < saved->n;) {
         size_t n = (size_t)saved->data[at];

@@ -15,6 +15,7 @@ enum {
     UPPER = 4,        /* a character in a repetition in a string in its parent */
     MASKS_MAX = 1024, /* 19 KiB each for 152k tokens */
     DEPTH_MAX = 4096, /* bytes of a token */
+    APART_MAX = 24,   /* stacks that are looked at one by one */
 };
 
 typedef VEC(uint32_t) node_vec;
@@ -36,6 +37,8 @@ static bool walk(struct automaton *a, uint32_t state, uint32_t from, uint64_t *b
     uint32_t end = v->nodes[from].next;
     for (uint32_t i = from + 1; i < end;) {
         const struct trie_node *node = &v->nodes[i];
+        if (!work_left(a, WORK_NODE))
+            return false;
         uint32_t before = path[node->depth - 1];
         const uint32_t *row = a->states.data[before].row;
         uint32_t next = row ? row[node->byte] : ROW_UNKNOWN;
@@ -158,8 +161,14 @@ bool automaton_mask(struct automaton *a, uint32_t state, uint64_t *bits)
     struct machine_state s = a->states.data[state];
     if (state == STATE_DEAD)
         return true;
-    if (s.n_missing) /* rare, and soon over: the rest of one character */
-        return walk(a, state, 0, bits, NULL);
+    a->work = 0;
+    /* In the rest of a character, which is rare and soon over, and with so many
+     * stacks that together they are followed sooner, nothing is kept. */
+    bool together = s.n_missing || a->sets.data[s.set].n > APART_MAX;
+    if (together && !walk(a, state, 0, bits, NULL))
+        return false;
+    if (s.n_missing)
+        return true;
     /* Tokens first: a token that one element excludes may come by another. */
     for (int pass = 0; pass < 2; pass++) {
         for (uint32_t i = 0; i < a->sets.data[s.set].n; i++) {
@@ -170,7 +179,7 @@ bool automaton_mask(struct automaton *a, uint32_t state, uint64_t *bits)
             bool by_token = e->type >= ELEMENT_TOKEN;
             if (by_token && pass == 0)
                 mask_token(a, e, bits);
-            else if (!by_token && pass == 1 && !mask_stack(a, node, bits))
+            else if (!by_token && !together && pass == 1 && !mask_stack(a, node, bits))
                 return false;
         }
     }

@@ -46,6 +46,7 @@ struct automaton {
     VEC(uint32_t) seen; /* by node: the closure that met it last */
     uint32_t closure;   /* number of the closure under way */
     VEC(uint32_t) todo, found;
+    uint64_t work; /* done for the call under way */
     VEC(struct stack_set) sets;
     VEC(uint32_t) set_nodes;
     VEC(struct machine_state) states;
@@ -60,6 +61,16 @@ void index_put(struct index_table *t, uint64_t hash, uint32_t index);
 /* Make room for one more; false when out of memory. */
 bool index_grow(const struct automaton *a, struct index_table *t,
                 uint64_t (*hash)(const struct automaton *, uint32_t));
+
+/* Work one call may do, about a nanosecond each: past it a grammar is refused,
+ * because every other request waits meanwhile. */
+enum { WORK_MAX = 1 << 28, WORK_STACK = 32, WORK_NODE = 4 };
+
+static inline bool work_left(struct automaton *a, uint64_t amount)
+{
+    a->work += amount;
+    return a->work <= WORK_MAX;
+}
 
 /* Begin a set, add a stack and all it expands to, finish it. */
 void closure_begin(struct automaton *a);

@@ -391,6 +391,42 @@ static void the_mask_admits_what_single_tokens_are_admitted(void **state)
     assert_true(n_tokens_seen > 300);
 }
 
+/* Every token is asked for, so that the mask is made at each step; what needs
+ * too much is refused, not computed. */
+static void ambiguous_grammars_cost_bounded_work(void **state)
+{
+    (void)state;
+    struct str many = {0};
+    str_append_text(&many, "root ::= ");
+    for (int i = 0; i < 1500; i++)
+        str_append_text(&many, "[a-z]? ");
+    str_append_text(&many, "\"!\"");
+    const char *const grammars[] = {
+        str_text(&many),
+        "root ::= ([a-z]? [a-z]?)* \"!\"",
+        "root ::= s s s s s s \"!\"\ns ::= [a-z] s s | | [a-z] t\nt ::= s [a-z] s | [a-z]",
+        "root ::= ((((([a-z]{0,9}){0,9}){0,9}) x)* y)* \"!\"\nx ::= [a-z]*\ny ::= [a-z] y |",
+    };
+    for (size_t g = 0; g < sizeof grammars / sizeof *grammars; g++) {
+        struct sampler_settings set = plain_settings();
+        struct error err = {0};
+        set.grammar = slice_of(grammars[g]);
+        struct sampler *s = sampler_create(toy.vocab, &set, 0, &err);
+        bool ok = s;
+        for (int i = 0; ok && i < 60; i++) {
+            static float logits[N];
+            int32_t token;
+            logits[token_of("12")] = 1000; /* never admitted */
+            ok = sampler_sample(s, logits, &token, &err) &&
+                 sampler_accept(s, token_of("a"), true, &err);
+        }
+        if (!ok)
+            assert_true(err.code == ERR_LIMIT || err.code == ERR_FORMAT);
+        sampler_free(s);
+    }
+    str_free(&many);
+}
+
 static void a_clone_stands_where_the_original_stood(void **state)
 {
     (void)state;
@@ -568,6 +604,7 @@ int main(void)
         cmocka_unit_test(half_characters_wait_for_the_rest),
         cmocka_unit_test(token_elements_look_at_the_id),
         cmocka_unit_test(the_mask_admits_what_single_tokens_are_admitted),
+        cmocka_unit_test(ambiguous_grammars_cost_bounded_work),
         cmocka_unit_test(a_clone_stands_where_the_original_stood),
         cmocka_unit_test(a_word_wakes_a_lazy_grammar),
         cmocka_unit_test(a_token_wakes_a_lazy_grammar),
