@@ -104,7 +104,8 @@ struct jinja_node {
     struct slice text;
     int64_t integer;
     double real;
-    const void *method; /* of a FILTER, TEST or MEMBER: its table row, or NULL */
+    const void *constant; /* of a STRING: its value, for runs that do not watch */
+    const void *method;   /* of a FILTER, TEST or MEMBER: its table row, or NULL */
     struct jinja_node *a, *b, *c, *d;
     struct jinja_nodes list, other;
 };

@@ -312,7 +312,7 @@ static value *global_strftime_now(struct jinja_run *run, arguments *args)
     const value *format = jinja_argument(args, 0, NULL);
     if (!format || format->type != JINJA_STRING)
         return jinja_fail(run, "strftime_now() takes a format");
-    char *pattern = arena_duplicate(&run->arena, jinja_bytes(format));
+    char *pattern = jinja_copy_text(run, jinja_bytes(format));
     time_t now = (time_t)run->now;
     struct tm parts;
     char out[256];
@@ -460,16 +460,20 @@ const void *jinja_method_of(struct slice name)
     return row ? row : row_of(jinja_container_methods, name);
 }
 
+const struct jinja_builtin_row *jinja_method_row(const void *name_row, const struct jinja_value *v,
+                                                 struct slice name)
+{
+    const struct jinja_builtin_row *row = name_row;
+    if (row && !(row->on >> v->type & 1u))
+        row = row_of(jinja_container_methods, name);
+    return row && (row->on >> v->type & 1u) ? row : NULL;
+}
+
 struct jinja_value *jinja_bind_method(struct jinja_run *run, const void *name_row,
                                       struct jinja_value *v, struct slice name)
 {
-    const struct jinja_builtin_row *row = name_row;
-    if (!row)
-        return NULL;
-    if (!(row->on >> v->type & 1u))
-        row = row_of(jinja_container_methods, name);
-    return row && (row->on >> v->type & 1u) ? jinja_builtin(run, row->name, row->function, v)
-                                            : NULL;
+    const struct jinja_builtin_row *row = jinja_method_row(name_row, v, name);
+    return row ? jinja_builtin(run, row->name, row->function, v) : NULL;
 }
 
 struct jinja_value *jinja_apply_filter(struct jinja_run *run, const struct jinja_builtin_row *row,

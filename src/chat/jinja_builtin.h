@@ -38,7 +38,10 @@ struct jinja_value *jinja_apply_filter(struct jinja_run *run, const struct jinja
                                        struct slice name, struct jinja_arguments *args);
 bool jinja_apply_test(struct jinja_run *run, const struct jinja_builtin_row *row, struct slice name,
                       struct jinja_arguments *args, bool *result);
-/* The method of v's type by that name, bound; NULL without failing when there
+/* The method of v's type by that name; name_row is what jinja_method_of said. */
+const struct jinja_builtin_row *jinja_method_row(const void *name_row, const struct jinja_value *v,
+                                                 struct slice name);
+/* The same, bound; NULL without failing when there
  * is none. */
 struct jinja_value *jinja_bind_method(struct jinja_run *run, const void *name_row,
                                       struct jinja_value *v, struct slice name);

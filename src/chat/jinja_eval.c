@@ -166,7 +166,9 @@ static struct jinja_value *attribute(struct jinja_run *run, struct jinja_value *
         found = jinja_dict_get(v->as.dict, name);
     if (!found && method_row)
         found = jinja_bind_method(run, method_row, v, name);
-    return found || run->failed ? found : jinja_undefined(run, name);
+    if (found || run->failed)
+        return found;
+    return run->watch ? jinja_undefined(run, name) : run->undefined;
 }
 
 struct jinja_value *jinja_attribute(struct jinja_run *run, struct jinja_value *v, struct slice name)
@@ -239,13 +241,19 @@ static struct jinja_value *eval_index(struct jinja_run *run, const struct jinja_
     return value;
 }
 
-static struct jinja_value *eval_member(struct jinja_run *run, const struct jinja_node *node)
+static struct jinja_value *member_of(struct jinja_run *run, const struct jinja_node *node,
+                                     struct jinja_value *object)
 {
-    struct jinja_value *object = eval(run, node->a);
-    struct jinja_value *value = object ? attribute(run, object, node->text, node->method) : NULL;
+    struct jinja_value *value = attribute(run, object, node->text, node->method);
     if (value && run->watch)
         value->used = object->used = true;
     return value;
+}
+
+static struct jinja_value *eval_member(struct jinja_run *run, const struct jinja_node *node)
+{
+    struct jinja_value *object = eval(run, node->a);
+    return object ? member_of(run, node, object) : NULL;
 }
 
 /* Python's slice rules for one bound. */
@@ -264,6 +272,15 @@ static struct jinja_value *slice_items(struct jinja_run *run, struct jinja_value
                                        int64_t start, int64_t stop, int64_t step)
 {
     struct jinja_value *out = jinja_new(run, object->type);
+    if (step == 1 && out && start < stop) {
+        struct jinja_items *items = &out->as.items;
+        items->n = items->capacity = (size_t)(stop - start);
+        items->data = jinja_alloc_raw(run, items->n * sizeof *items->data);
+        if (!items->data || !jinja_step(run, 1 + items->n / 16))
+            return NULL;
+        memcpy(items->data, object->as.items.data + start, items->n * sizeof *items->data);
+        return out;
+    }
     for (int64_t i = start; out && (step > 0 ? i < stop : i > stop); i += step)
         if (!jinja_step(run, 1) || !jinja_items_add(run, &out->as.items, object->as.items.data[i]))
             return NULL;
@@ -419,16 +436,68 @@ static struct jinja_value *arithmetic(struct jinja_run *run, enum jinja_operator
     }
 }
 
-static struct jinja_value *concatenate(struct jinja_run *run, const struct jinja_value *a,
-                                       const struct jinja_value *b)
+/* The marks of x followed by y, NULL without failing when all are alike. */
+static const uint8_t *join_marks(struct jinja_run *run, const struct jinja_string *x,
+                                 const struct jinja_string *y)
 {
-    struct jinja_builder out = {0};
-    const struct jinja_value *both[] = {a, b};
-    for (int i = 0; i < 2; i++)
-        if (both[i]->type != JINJA_NONE && both[i]->type != JINJA_UNDEFINED &&
-            !jinja_put_str(run, &out, both[i]))
+    const struct jinja_string *both[] = {x, y};
+    uint8_t *marks = (uint8_t *)x->marks;
+    size_t at = x->len;
+    bool grown = marks && jinja_extend(&run->marks, marks, x->len, x->len + y->len);
+    if (!grown) {
+        marks = jinja_alloc_marks(run, x->len + y->len);
+        at = 0;
+    }
+    for (int i = grown ? 1 : 0; marks && i < 2; i++) {
+        if (both[i]->marks)
+            memcpy(marks + at, both[i]->marks, both[i]->len);
+        else if (both[i]->len)
+            memset(marks + at, both[i]->marked, both[i]->len);
+        at += both[i]->len;
+    }
+    return marks;
+}
+
+/* The first text grows in place where nothing came after it: templates build
+ * long texts piece by piece. */
+static struct jinja_value *concatenate_texts(struct jinja_run *run, struct jinja_value *a,
+                                             struct jinja_value *b)
+{
+    const struct jinja_string *x = &a->as.string, *y = &b->as.string;
+    if (y->len == 0)
+        return a;
+    if (x->len == 0)
+        return b;
+    struct jinja_value *v = jinja_new(run, JINJA_STRING);
+    char *data = (char *)x->data;
+    if (!v)
+        return NULL;
+    if (!jinja_extend(&run->bytes, data, x->len, x->len + y->len)) {
+        data = jinja_alloc_bytes(run, x->len + y->len);
+        if (!data)
             return NULL;
-    return jinja_built(run, &out);
+        memcpy(data, x->data, x->len);
+    }
+    memcpy(data + x->len, y->data, y->len);
+    v->as.string = (struct jinja_string){data, x->len + y->len, NULL, x->marked};
+    if (x->marks || y->marks || x->marked != y->marked)
+        v->as.string.marks = join_marks(run, x, y);
+    return run->failed ? NULL : v;
+}
+
+/* What v adds to a text. */
+static struct jinja_value *as_text(struct jinja_run *run, struct jinja_value *v)
+{
+    if (v->type == JINJA_NONE || v->type == JINJA_UNDEFINED)
+        return jinja_new(run, JINJA_STRING);
+    return jinja_to_string(run, v);
+}
+
+static struct jinja_value *concatenate(struct jinja_run *run, struct jinja_value *a,
+                                       struct jinja_value *b)
+{
+    struct jinja_value *x = as_text(run, a), *y = x ? as_text(run, b) : NULL;
+    return y ? concatenate_texts(run, x, y) : NULL;
 }
 
 static struct jinja_value *repeat(struct jinja_run *run, const struct jinja_value *v, int64_t times)
@@ -728,12 +797,42 @@ struct jinja_value *jinja_call(struct jinja_run *run, struct jinja_value *callee
     return f->function(run, args);
 }
 
+/* object.method(arguments), without making the bound method. NULL without
+ * failing when there is no such method. */
+static struct jinja_value *call_method(struct jinja_run *run, const struct jinja_node *member,
+                                       struct jinja_value *object, struct jinja_arguments *args)
+{
+    const struct jinja_builtin_row *row = member->method;
+    if (!row || object->type == JINJA_LOOP)
+        return NULL;
+    if (object->type == JINJA_DICT &&
+        (!shadows_keys(member->text) || object->as.dict->is_namespace) &&
+        jinja_dict_get(object->as.dict, member->text))
+        return NULL;
+    row = jinja_method_row(row, object, member->text);
+    if (!row)
+        return NULL;
+    if (run->watch)
+        object->used = true;
+    args->name = row->name;
+    args->self = object;
+    return row->function(run, args);
+}
+
 static struct jinja_value *eval_call(struct jinja_run *run, const struct jinja_node *node)
 {
     struct jinja_arguments args = {0};
     if (!eval_arguments(run, &node->list, &args))
         return NULL;
-    struct jinja_value *callee = eval(run, node->a);
+    if (node->a->kind != NODE_MEMBER) {
+        struct jinja_value *callee = eval(run, node->a);
+        return callee ? jinja_call(run, callee, &args) : NULL;
+    }
+    struct jinja_value *object = eval(run, node->a->a);
+    struct jinja_value *result = object ? call_method(run, node->a, object, &args) : NULL;
+    if (result || run->failed)
+        return result;
+    struct jinja_value *callee = member_of(run, node->a, object);
     return callee ? jinja_call(run, callee, &args) : NULL;
 }
 
@@ -792,6 +891,8 @@ static struct jinja_value *eval_dict(struct jinja_run *run, const struct jinja_n
 
 static struct jinja_value *eval_string(struct jinja_run *run, const struct jinja_node *node)
 {
+    if (!run->watch)
+        return (struct jinja_value *)node->constant;
     struct jinja_value *v = jinja_new(run, JINJA_STRING);
     if (v)
         v->as.string = (struct jinja_string){node->text.data, node->text.len, NULL, false};
@@ -1056,7 +1157,7 @@ static struct jinja_value *callable(struct jinja_run *run, enum jinja_callable k
 
 static enum flow exec_macro(struct jinja_run *run, const struct jinja_node *node)
 {
-    char *name = arena_duplicate(&run->arena, node->text);
+    char *name = jinja_copy_text(run, node->text);
     struct jinja_value *macro = name ? callable(run, CALL_MACRO, name, node) : NULL;
     return macro && assign(run, run->scope, node->symbol, macro) ? FLOW_ON : FLOW_FAILED;
 }
@@ -1166,11 +1267,13 @@ struct jinja_run *jinja_run_create(const struct jinja_template *t, int64_t now, 
     run->t = t;
     run->now = now;
     run->watch = watch;
-    run->arena.limit = run->limits.memory;
     run->globals = calloc(t->n_symbols + 1, sizeof *run->globals);
-    run->undefined = jinja_undefined(run, SLICE(""));
+    run->undefined = jinja_undefined(run, SLICE("object_property"));
     run->none = jinja_new(run, JINJA_NONE);
-    if (!run->globals || !run->undefined || !run->none) {
+    struct jinja_value *yes = jinja_bool(run, true);
+    run->no = jinja_bool(run, false);
+    run->yes = yes;
+    if (!run->globals || !run->undefined || !run->none || !run->yes || !run->no) {
         jinja_run_free(run);
         return NULL;
     }
@@ -1182,7 +1285,9 @@ void jinja_run_free(struct jinja_run *run)
     if (!run)
         return;
     free(run->globals);
-    arena_free(&run->arena);
+    jinja_pool_free(&run->values);
+    jinja_pool_free(&run->bytes);
+    jinja_pool_free(&run->marks);
     free(run);
 }
 

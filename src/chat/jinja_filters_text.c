@@ -708,7 +708,7 @@ static value *filter_int(struct jinja_run *run, arguments *args)
         return jinja_integer(run, jinja_as_integer(args->self));
     if (args->self->type == JINJA_STRING) {
         value *trimmed = strip(run, args->self, NULL, true, true);
-        char *text = trimmed ? arena_duplicate(&run->arena, jinja_bytes(trimmed)) : NULL;
+        char *text = trimmed ? jinja_copy_text(run, jinja_bytes(trimmed)) : NULL;
         if (!text)
             return NULL;
         if (base != 0 && (base < 2 || base > 36))
@@ -732,7 +732,7 @@ static value *filter_float(struct jinja_run *run, arguments *args)
         return jinja_float(run, jinja_as_double(args->self));
     if (args->self->type == JINJA_STRING) {
         value *trimmed = strip(run, args->self, NULL, true, true);
-        char *text = trimmed ? arena_duplicate(&run->arena, jinja_bytes(trimmed)) : NULL;
+        char *text = trimmed ? jinja_copy_text(run, jinja_bytes(trimmed)) : NULL;
         if (!text)
             return NULL;
         char *end;

@@ -294,6 +294,18 @@ static struct jinja_node *parse_number(struct parser *p, const struct jinja_toke
     return made;
 }
 
+/* Nothing writes to a text's value but a run that watches. */
+static struct jinja_node *with_constant(struct parser *p, struct jinja_node *string)
+{
+    struct jinja_value *v = arena_alloc(&p->t->arena, sizeof *v);
+    if (!v)
+        return out_of_memory(p);
+    v->type = JINJA_STRING;
+    v->as.string = (struct jinja_string){string->text.data, string->text.len, NULL, false};
+    string->constant = v;
+    return string;
+}
+
 static struct jinja_node *parse_primary(struct parser *p)
 {
     const struct jinja_token *token = next(p);
@@ -315,7 +327,7 @@ static struct jinja_node *parse_primary(struct parser *p)
             memcpy(joined + made->text.len, more.data, more.len);
             made->text = (struct slice){joined, made->text.len + more.len};
         }
-        return made;
+        return with_constant(p, made);
     }
     case TOK_NAME: {
         static const struct {

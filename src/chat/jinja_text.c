@@ -13,13 +13,17 @@ static bool reserve(struct jinja_run *run, struct jinja_builder *b, size_t extra
 {
     if (extra <= b->capacity - b->len)
         return true;
-    size_t capacity = b->capacity ? b->capacity : 256;
+    size_t capacity = b->capacity ? b->capacity : 64;
     while (capacity - b->len < extra) {
         if (capacity > SIZE_MAX / 2)
             return jinja_fail(run, "the text is too long") != NULL;
         capacity *= 2;
     }
-    char *grown = jinja_alloc(run, capacity);
+    if (jinja_extend(&run->bytes, b->data, b->capacity, capacity)) {
+        b->capacity = capacity;
+        return true;
+    }
+    char *grown = jinja_alloc_bytes(run, capacity);
     if (!grown)
         return false;
     if (b->len)
@@ -85,15 +89,18 @@ struct jinja_value *jinja_built(struct jinja_run *run, struct jinja_builder *b)
         return NULL;
     v->as.string.data = b->data ? b->data : "";
     v->as.string.len = b->len;
+    if (b->len) /* give back what it did not need */
+        jinja_extend(&run->bytes, b->data, b->capacity, b->len);
     if (b->n_spans == 0)
         return v;
     if (b->n_spans == 1 && b->spans[0].begin == 0 && b->spans[0].end == b->len) {
         v->as.string.marked = true;
         return v;
     }
-    uint8_t *marks = jinja_alloc(run, b->len);
+    uint8_t *marks = jinja_alloc_marks(run, b->len);
     if (!marks)
         return NULL;
+    memset(marks, 0, b->len);
     for (size_t i = 0; i < b->n_spans; i++)
         memset(marks + b->spans[i].begin, 1, b->spans[i].end - b->spans[i].begin);
     v->as.string.marks = marks;

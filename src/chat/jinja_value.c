@@ -3,8 +3,9 @@
 
 #include "base/utf8.h"
 
-#include <math.h>
+#include <stdalign.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 enum { COMPARE_DEPTH = 100, DICT_LINEAR = 8 };
 
@@ -20,12 +21,93 @@ struct jinja_value *jinja_fail(struct jinja_run *run, const char *format, ...)
     return NULL;
 }
 
+struct jinja_block {
+    struct jinja_block *next;
+    size_t size, used;
+    alignas(max_align_t) char data[];
+};
+
+enum { FIRST_BLOCK = 16384, LARGEST_BLOCK = 1 << 20 };
+
+/* size bytes of the pool; the newest block gets a larger successor when full. */
+static void *take(struct jinja_run *run, struct jinja_pool *pool, size_t size)
+{
+    struct jinja_block *block = pool->blocks;
+    if (!block || size > block->size - block->used) {
+        size_t wanted = block ? block->size * 2 : FIRST_BLOCK;
+        if (wanted > LARGEST_BLOCK)
+            wanted = LARGEST_BLOCK;
+        if (wanted < size)
+            wanted = size;
+        bool fits = wanted <= run->limits.memory && run->allocated <= run->limits.memory - wanted;
+        block = fits ? malloc(sizeof *block + wanted) : NULL;
+        if (!block) {
+            jinja_fail(run, "the template uses more than %zu MiB of memory",
+                       run->limits.memory >> 20);
+            return NULL;
+        }
+        run->allocated += wanted;
+        *block = (struct jinja_block){.next = pool->blocks, .size = wanted};
+        pool->blocks = block;
+    }
+    void *memory = block->data + block->used;
+    block->used += size;
+    return memory;
+}
+
+void *jinja_alloc_raw(struct jinja_run *run, size_t size)
+{
+    const size_t align = alignof(max_align_t);
+    if (size > SIZE_MAX / 4)
+        return jinja_fail(run, "the template uses too much memory");
+    return take(run, &run->values, (size + align - 1) / align * align);
+}
+
 void *jinja_alloc(struct jinja_run *run, size_t size)
 {
-    void *memory = arena_alloc(&run->arena, size);
-    if (!memory)
-        jinja_fail(run, "the template uses more than %zu MiB of memory", run->limits.memory >> 20);
-    return memory;
+    void *memory = jinja_alloc_raw(run, size);
+    return memory ? memset(memory, 0, size) : NULL;
+}
+
+char *jinja_alloc_bytes(struct jinja_run *run, size_t len)
+{
+    return take(run, &run->bytes, len ? len : 1);
+}
+
+uint8_t *jinja_alloc_marks(struct jinja_run *run, size_t len)
+{
+    return take(run, &run->marks, len ? len : 1);
+}
+
+bool jinja_extend(struct jinja_pool *pool, const void *data, size_t len, size_t wanted)
+{
+    struct jinja_block *block = pool->blocks;
+    const char *begin = data;
+    if (!block || !begin || begin < block->data || begin + len != block->data + block->used ||
+        (wanted > len && wanted - len > block->size - block->used))
+        return false;
+    block->used = block->used - len + wanted;
+    return true;
+}
+
+char *jinja_copy_text(struct jinja_run *run, struct slice text)
+{
+    char *copy = jinja_alloc_bytes(run, text.len + 1);
+    if (!copy)
+        return NULL;
+    if (text.len)
+        memcpy(copy, text.data, text.len);
+    copy[text.len] = '\0';
+    return copy;
+}
+
+void jinja_pool_free(struct jinja_pool *pool)
+{
+    while (pool->blocks) {
+        struct jinja_block *next = pool->blocks->next;
+        free(pool->blocks);
+        pool->blocks = next;
+    }
 }
 
 /* ---- Making -------------------------------------------------------------- */
@@ -43,6 +125,8 @@ struct jinja_value *jinja_new(struct jinja_run *run, enum jinja_type type)
 
 struct jinja_value *jinja_bool(struct jinja_run *run, bool value)
 {
+    if (!run->watch && run->yes)
+        return value ? run->yes : run->no;
     struct jinja_value *v = jinja_new(run, JINJA_BOOL);
     if (v)
         v->as.boolean = value;
@@ -51,9 +135,14 @@ struct jinja_value *jinja_bool(struct jinja_run *run, bool value)
 
 struct jinja_value *jinja_integer(struct jinja_run *run, int64_t value)
 {
+    bool small = !run->watch && value >= 0 && value < JINJA_SMALL;
+    if (small && run->small[value])
+        return run->small[value];
     struct jinja_value *v = jinja_new(run, JINJA_INTEGER);
     if (v)
         v->as.integer = value;
+    if (small)
+        run->small[value] = v;
     return v;
 }
 
@@ -68,11 +157,9 @@ struct jinja_value *jinja_float(struct jinja_run *run, double value)
 struct jinja_value *jinja_text(struct jinja_run *run, struct slice text, bool marked)
 {
     struct jinja_value *v = jinja_new(run, JINJA_STRING);
-    char *copy = v ? jinja_alloc(run, text.len + 1) : NULL;
+    char *copy = v ? jinja_copy_text(run, text) : NULL;
     if (!copy)
         return NULL;
-    if (text.len)
-        memcpy(copy, text.data, text.len);
     v->as.string = (struct jinja_string){copy, text.len, NULL, marked};
     return v;
 }
@@ -113,7 +200,7 @@ static bool grow(struct jinja_run *run, void **data, size_t *capacity, size_t n,
     if (n < *capacity)
         return true;
     size_t wanted = *capacity ? *capacity * 2 : 4;
-    void *grown = jinja_alloc(run, wanted * size);
+    void *grown = jinja_alloc_raw(run, wanted * size);
     if (!grown)
         return false;
     if (n)

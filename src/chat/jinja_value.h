@@ -2,7 +2,6 @@
 #ifndef MLXCEL_CHAT_JINJA_VALUE_H
 #define MLXCEL_CHAT_JINJA_VALUE_H
 
-#include "base/arena.h"
 #include "chat/jinja.h"
 #include "chat/jinja_ast.h"
 
@@ -117,9 +116,18 @@ struct jinja_builder {
     size_t n_spans, spans_capacity;
 };
 
+enum { JINJA_SMALL = 256 };
+
+/* Memory by the block: values in one pool, the bytes of texts in another, so that
+ * a text that grows at the end of its pool grows in place. */
+struct jinja_pool {
+    struct jinja_block *blocks; /* newest first */
+};
+
 struct jinja_run {
     const struct jinja_template *t;
-    struct arena arena;
+    struct jinja_pool values, bytes, marks;
+    size_t allocated;
     struct jinja_limits limits;
     int64_t now;
     bool watch;
@@ -128,7 +136,8 @@ struct jinja_run {
     struct jinja_value **globals; /* by symbol */
     struct jinja_scope *scope;    /* innermost; NULL at the top */
     struct jinja_builder *out;
-    struct jinja_value *undefined, *none;
+    struct jinja_value *undefined, *none, *yes, *no;
+    struct jinja_value *small[JINJA_SMALL]; /* integers from 0 */
     struct error error;
     bool failed, located; /* located: error has its place already */
 };
@@ -137,6 +146,18 @@ struct jinja_run {
 struct jinja_value *jinja_fail(struct jinja_run *run, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
 void *jinja_alloc(struct jinja_run *run, size_t size);
+/* Not zeroed. */
+void *jinja_alloc_raw(struct jinja_run *run, size_t size);
+/* Bytes of text: len of them, not zeroed. */
+char *jinja_alloc_bytes(struct jinja_run *run, size_t len);
+/* Make len bytes at data, the newest of the pool, wanted bytes long where they
+ * are. False when they are not the newest or there is no room. */
+bool jinja_extend(struct jinja_pool *pool, const void *data, size_t len, size_t wanted);
+/* Which bytes of a text are marked, one byte each. */
+uint8_t *jinja_alloc_marks(struct jinja_run *run, size_t len);
+/* A NUL-terminated copy. */
+char *jinja_copy_text(struct jinja_run *run, struct slice text);
+void jinja_pool_free(struct jinja_pool *pool);
 
 /* ---- Making ---- */
 struct jinja_value *jinja_new(struct jinja_run *run, enum jinja_type type);
