@@ -24,3 +24,17 @@ if(TARGET mlxcel-server AND MLXCEL_NODE)
       ${CMAKE_CURRENT_SOURCE_DIR}/conformance/native.json 2000)
   set_tests_properties(clients.sampling PROPERTIES LABELS slow TIMEOUT 900 SKIP_RETURN_CODE 77)
 endif()
+
+# npm's openai and @anthropic-ai/sdk, and curl, against a running server; the
+# front under a tenth of bench/load.mjs's load.
+if(TARGET mlxcel-server)
+  add_test(NAME clients.api
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/clients/api/run.sh $<TARGET_FILE:mlxcel-server>
+      ${CMAKE_BINARY_DIR}/clients/api)
+  set_tests_properties(clients.api PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77
+    ENVIRONMENT "MLXCEL_SHARED=${MLXCEL_SHARED}")
+  add_test(NAME load.quick COMMAND node ${CMAKE_SOURCE_DIR}/bench/load.mjs --quick
+    --server $<TARGET_FILE:mlxcel-server>)
+  set_tests_properties(load.quick PROPERTIES LABELS slow TIMEOUT 900 SKIP_RETURN_CODE 77
+    ENVIRONMENT "MLXCEL_SHARED=${MLXCEL_SHARED}")
+endif()
