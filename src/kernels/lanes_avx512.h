@@ -119,6 +119,10 @@ static inline void vf_store(float *p, vfloat a)
 {
     _mm512_store_ps(p, a);
 }
+static inline float vf_one_f16(uint16_t h)
+{
+    return _cvtsh_ss(h);
+}
 /* F16 in the low half of each lane. */
 static inline vfloat vf_from_f16(vint a)
 {

@@ -580,29 +580,67 @@ static void unpack_mlx_ints_any(const struct panel_source *s, size_t first, size
     }
 }
 
-static void unpack_mlx_scales(const struct panel_source *s, size_t begin, size_t n,
-                              struct panel *out)
+enum { MAX_GROUPS = 64 }; /* converted at a time; a multiple of four */
+
+/* n scales or biases of one row, from number `first` on. */
+static inline void convert_scales(const struct matrix *w, const void *data, size_t first, size_t n,
+                                  float *out)
+{
+    const uint8_t *halves = (const uint8_t *)data + 2 * first; /* of any alignment */
+    switch (w->scale_dtype) {
+    case DTYPE_F16:
+        for (size_t i = 0; i < n; i++)
+            out[i] = vf_one_f16(load_u16(halves + 2 * i));
+        break;
+    case DTYPE_BF16:
+        for (size_t i = 0; i < n; i++) {
+            uint32_t bits = (uint32_t)load_u16(halves + 2 * i) << 16;
+            memcpy(out + i, &bits, sizeof bits);
+        }
+        break;
+    case DTYPE_F32:
+        memcpy(out, (const float *)data + first, n * sizeof *out);
+        break;
+    default: /* a byte, to be read as the kind says */
+        for (size_t i = 0; i < n; i++)
+            out[i] = matrix_group_scale(w, first + i) * 0.5f;
+    }
+}
+
+/* Scales (or biases) of the groups of n columns, for the rows of one vector:
+ * converted row by row, then transposed, and repeated for each block of a
+ * group. */
+static void unpack_mlx_scales(const struct panel_source *s, const void *data, size_t first_lane,
+                              size_t begin, size_t n, float *out)
 {
     const struct matrix *w = s->w;
-    size_t group = (size_t)matrix_group(w), sub = out->format.sub_len;
+    size_t group = (size_t)matrix_group(w), sub = s->format.sub_len, repeat = group / sub;
     size_t groups = (size_t)w->n_cols / group;
-    bool affine = w->kind == MATRIX_MLX_AFFINE;
-    for (size_t row = 0; row < PANEL_ROWS; row++) {
-        size_t real = row < (size_t)s->n_rows ? row : (size_t)s->n_rows - 1;
-        size_t first =
-            ((size_t)s->expert * (size_t)w->n_rows + (size_t)s->first_row + real) * groups;
-        size_t last = SIZE_MAX;
-        float scale = 0, min = 0;
-        for (size_t col = 0; col < n; col += sub) {
-            size_t i = first + (begin + col) / group, at = col / sub * PANEL_ROWS + row;
-            if (i != last) {
-                scale = matrix_group_scale(w, i) * (affine ? 1.0f : 0.5f);
-                min = affine ? matrix_group_bias(w, i) : 0;
-                last = i;
+    float values[LANES][MAX_GROUPS];
+    const uint8_t *row[LANES];
+    /* Groups that the columns touch: a chunk may begin or end within one. */
+    size_t first_group = begin / group, end_group = (begin + n + group - 1) / group;
+    for (size_t g = first_group; g < end_group; g += MAX_GROUPS) {
+        size_t n_groups = end_group - g < MAX_GROUPS ? end_group - g : MAX_GROUPS;
+        for (size_t i = 0; i < LANES; i++) {
+            size_t lane = first_lane + i, last = (size_t)s->n_rows - 1;
+            size_t r = (size_t)s->first_row + (lane < last ? lane : last);
+            size_t at = ((size_t)s->expert * (size_t)w->n_rows + r) * groups + g;
+            memset(values[i] + n_groups / 4 * 4, 0, n_groups % 4 ? 4 * sizeof(float) : 0);
+            convert_scales(w, data, at, n_groups, values[i]);
+            row[i] = (const uint8_t *)values[i];
+        }
+        for (size_t j = 0; j < n_groups; j += 4) {
+            vint four[4];
+            vi_load_rows(row, j * sizeof(float), four);
+            for (size_t k = 0; k < 4 && j + k < n_groups; k++) {
+                for (size_t c = 0; c < repeat; c++) {
+                    size_t col = (g + j + k) * group + c * sub;
+                    if (col >= begin && col < begin + n)
+                        vf_store(out + (col - begin) / sub * PANEL_ROWS + first_lane,
+                                 vf_bits(four[k]));
+                }
             }
-            out->scale[at] = scale;
-            if (affine)
-                out->min[at] = min;
         }
     }
 }
@@ -624,8 +662,10 @@ static void unpack_mlx_simd(const struct panel_source *s, size_t begin, size_t n
         } else {
             unpack_mlx_ints_any(s, first, begin, n, &r);
         }
+        unpack_mlx_scales(s, s->w->scales, first, begin, n, out->scale);
+        if (s->w->kind == MATRIX_MLX_AFFINE)
+            unpack_mlx_scales(s, s->w->biases, first, begin, n, out->min);
     }
-    unpack_mlx_scales(s, begin, n, out);
 }
 
 static void unpack_simd(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
