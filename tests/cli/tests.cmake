@@ -7,3 +7,8 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel_api)
   add_test(NAME cli.readers COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/readers.py ${CMAKE_SOURCE_DIR}/src)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.serving COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/serving.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.serving PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()
