@@ -161,8 +161,14 @@ INLINE int32_t sum8(__m256i v)
 INLINE void quantize_32(const float *x, __m256 inverse, int8_t *q, int32_t *sum16)
 {
     __m256i ints[4];
-    for (size_t i = 0; i < 4; i++)
-        ints[i] = _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse));
+    for (size_t i = 0; i < 4; i++) {
+        __m256 v = _mm256_round_ps(_mm256_mul_ps(_mm256_loadu_ps(x + 8 * i), inverse),
+                                   _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+        /* What is no number or too large becomes 0. */
+        __m256 fits = _mm256_cmp_ps(_mm256_andnot_ps(_mm256_set1_ps(-0.0f), v), _mm256_set1_ps(127),
+                                    _CMP_LE_OQ);
+        ints[i] = _mm256_cvtps_epi32(_mm256_and_ps(v, fits));
+    }
     sum16[0] = sum8(_mm256_add_epi32(ints[0], ints[1]));
     sum16[1] = sum8(_mm256_add_epi32(ints[2], ints[3]));
     /* Packing works within halves; the permutation puts them in order. */

@@ -138,10 +138,13 @@ void unpack_avx512(const struct panel_source *s, size_t begin, size_t n, struct 
 }
 
 /* Sixteen activations to 8 bits; returns their sum. Rounding is to nearest, ties
- * to even. */
+ * to even; what is no number or too large becomes 0. */
 INLINE int32_t quantize_16(const float *x, __m512 inverse, int8_t *q)
 {
-    __m512i ints = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(x), inverse));
+    __m512 v = _mm512_roundscale_ps(_mm512_mul_ps(_mm512_loadu_ps(x), inverse),
+                                    _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
+    __mmask16 fits = _mm512_cmp_ps_mask(_mm512_abs_ps(v), _mm512_set1_ps(127), _CMP_LE_OQ);
+    __m512i ints = _mm512_maskz_cvtps_epi32(fits, v);
     _mm_storeu_si128((__m128i *)q, _mm512_cvtsepi32_epi8(ints));
     return _mm512_reduce_add_epi32(ints);
 }
