@@ -3,7 +3,7 @@
 
 BUILD_PACKAGES="gcc cmake ninja-build pkg-config libc6-dev libmicrohttpd-dev
 libcurl4-gnutls-dev libgnutls28-dev nettle-dev libjansson-dev libpcre2-dev libutf8proc-dev
-zlib1g-dev libinih-dev"
+zlib1g-dev"
 
 TEST_PACKAGES="$BUILD_PACKAGES libcmocka-dev clang libclang-rt-14-dev curl python3
 python3-jsonschema

@@ -65,8 +65,8 @@ static int print_license(void)
                                         "LICENSE has its text.\n"
                                         "It links libmicrohttpd (LGPL-2.1+), libcurl (curl), "
                                         "GnuTLS (LGPL-2.1+),\n"
-                                        "jansson (MIT), PCRE2 (BSD), utf8proc (MIT), zlib (Zlib) "
-                                        "and inih (BSD).\n"));
+                                        "jansson (MIT), PCRE2 (BSD), utf8proc (MIT) and zlib "
+                                        "(Zlib).\n"));
 }
 
 static int print_devices(void)
