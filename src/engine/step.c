@@ -562,6 +562,8 @@ static void after_decode(struct engine *engine, int32_t begin, int32_t end)
 void engine_step(struct engine *engine)
 {
     struct step_batch *batch = engine->batch;
+    /* A step takes a task number, as the reference's does: /slots shows them. */
+    atomic_fetch_add(&engine->next_id_task, 1);
     build_batch(engine);
     int32_t n_most = context_n_batch(engine->context);
     for (int32_t begin = 0; begin < batch->n;) {
