@@ -110,6 +110,15 @@ bool chat_body_read(const struct api *api, const json_t *body, struct chat_body 
     return ok;
 }
 
+bool chat_body_tokens(const struct api *api, const struct chat_body *chat, struct token_vec *out,
+                      struct error *err)
+{
+    const struct chat_prompt *prompt = &chat->prompt;
+    return text_encode_ranges(engine_tokenizer(api->engine), str_slice(&prompt->text),
+                              TEXT_ADD_SPECIAL | TEXT_PARSE_SPECIAL, prompt->user, prompt->n_user,
+                              out, err);
+}
+
 void chat_body_free(struct chat_body *chat)
 {
     json_decref(chat->fields);

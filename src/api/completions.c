@@ -111,8 +111,7 @@ static void count(struct http_exchange *x, struct api *api, converter *convert, 
         json_decref(body);
         return;
     }
-    if (text_encode(engine_tokenizer(api->engine), str_slice(&read.prompt.text),
-                    TEXT_ADD_SPECIAL | TEXT_PARSE_SPECIAL, &tokens, &err)) {
+    if (chat_body_tokens(api, &read, &tokens, &err)) {
         json_t *answer = json_pack("{s:I}", "input_tokens", (json_int_t)tokens.n);
         if (is_openai)
             put(answer, "object", json_string("response.input_tokens"));

@@ -437,11 +437,16 @@ void generate_chat(struct http_exchange *x, struct api *api, enum surface surfac
     }
     json_t *text = json_string_from(str_slice(&chat.prompt.text));
     prompt_log_write(api, text);
-    if (text && prompts_read(api, text, true, true, &prompts, &err))
-        generate(x, api, surface, chat.fields, &prompts, chat.prompt.parser);
-    else
-        reply_failure(x, text ? failure_of(err.code) : FAIL_SERVER,
-                      text ? err.message : "out of memory");
     json_decref(text);
+    prompts.n = 1;
+    prompts.data = calloc(1, sizeof *prompts.data);
+    if ((prompts.data || error_memory(&err)) &&
+        chat_body_tokens(api, &chat, &prompts.data[0], &err)) {
+        generate(x, api, surface, chat.fields, &prompts, chat.prompt.parser);
+    } else {
+        reply_error(x, &err);
+        if (prompts.data)
+            prompts_free(&prompts);
+    }
     chat_body_free(&chat);
 }

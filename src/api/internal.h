@@ -223,6 +223,10 @@ struct chat_body {
 };
 bool chat_body_read(const struct api *api, const json_t *body, struct chat_body *out,
                     struct error *err);
+/* Append the prompt's tokens: the template's markers are special tokens, what
+ * users wrote is text. */
+bool chat_body_tokens(const struct api *api, const struct chat_body *chat, struct token_vec *out,
+                      struct error *err);
 void chat_body_free(struct chat_body *chat);
 
 /* Other surfaces' bodies to OpenAI chat bodies; NULL with *err. Owned. */

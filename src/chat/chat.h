@@ -10,7 +10,7 @@
  * depth, memory and time. A fault of the request or the template comes back as
  * ERR_INVALID (answer 400). Model text is never an error: what fits no format is
  * content.
- * Depends on: base, files, sample. */
+ * Depends on: base, files, text, sample. */
 #ifndef MLXCEL_CHAT_CHAT_H
 #define MLXCEL_CHAT_CHAT_H
 
@@ -18,6 +18,7 @@
 #include "base/json.h"
 #include "base/slice.h"
 #include "base/str.h"
+#include "text/text.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -142,12 +143,6 @@ enum chat_format {
 
 const char *chat_format_name(enum chat_format format);
 
-/* A run of the prompt's bytes that came from the user's messages or tools: no
- * special token may be read there. Ascending, not overlapping. */
-struct chat_span {
-    size_t begin, end;
-};
-
 enum chat_trigger_kind {
     CHAT_TRIGGER_WORD,        /* this text */
     CHAT_TRIGGER_PATTERN,     /* a regular expression found anywhere */
@@ -173,8 +168,10 @@ struct chat_texts {
 struct chat_parser;
 
 struct chat_prompt {
-    struct str text;        /* the rendered prompt */
-    struct chat_span *user; /* n_user runs */
+    struct str text; /* the rendered prompt */
+    /* The n_user runs that came from the user's messages or tools: no special
+     * token may be read there (text_encode_ranges). Ascending, not overlapping. */
+    struct text_range *user;
     size_t n_user;
     enum chat_format format;
     struct str generation_prompt; /* the prompt's end that opens the answer */

@@ -358,7 +358,7 @@ static bool apply_legacy(const struct chat_templates *templates, const struct ch
     json_t *messages = json_deep_copy(request->messages);
     const struct chat_caps only_text = {.supports_string_content = true};
     bool ok = (messages && chat_shape_content(&only_text, messages)) || error_memory(err);
-    ok = ok && chat_legacy_render(which, messages, request->add_generation_prompt, &out->text, err);
+    ok = ok && chat_legacy_render(which, messages, request->add_generation_prompt, out, err);
     json_decref(messages);
     if (!ok)
         return false;

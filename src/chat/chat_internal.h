@@ -64,11 +64,21 @@ bool chat_prompt_add_trigger(struct chat_prompt *prompt, enum chat_trigger_kind 
                              const char *value);
 bool chat_prompt_add_delimiter(struct chat_prompt *prompt, const char *role, const char *text);
 
+/* Letters, digits, '_' and '-' alone. Templates make markers of roles,
+ * "<|user|>", and such a role cannot close one. */
+bool chat_role_is_word(struct slice role);
+/* A conversation for a template. What the assistant said before is the model's
+ * own text, where special tokens may stand; all other messages are marked as a
+ * user's, but for roles that are plain words. */
+struct jinja_value *chat_messages_value(struct jinja_run *run, const json_t *messages);
+/* Set the prompt's user ranges from its rendering; false when out of memory. */
+bool chat_prompt_add_user(struct chat_prompt *prompt, const struct jinja_output *rendered);
+
 /* Builtin renderers for --no-jinja (chat_legacy.c): the index of the renderer
  * for a name or a template's text, or -1. */
 int chat_legacy_find(struct slice source);
 bool chat_legacy_render(int which, const json_t *messages, bool add_generation_prompt,
-                        struct str *out, struct error *err);
+                        struct chat_prompt *out, struct error *err);
 
 /* The text of a message's content: a string, or its text parts joined. */
 bool chat_content_text(const json_t *message, const char *separator, struct str *out);

@@ -515,23 +515,40 @@ int chat_legacy_find(struct slice source)
     return found;
 }
 
-static void append_message(struct str *out, const char *format, struct slice role,
-                           struct slice content)
+/* Grows to a prompt's user ranges. */
+struct users {
+    struct text_range *data;
+    size_t n, capacity;
+};
+
+/* Append what a message says; where marked, as a user's. */
+static void append_said(struct chat_prompt *out, struct users *users, struct slice text,
+                        bool marked)
 {
+    struct text_range range = {out->text.len, out->text.len + text.len};
+    str_append_slice(&out->text, text);
+    if (marked && text.len && !VEC_PUSH(users, range))
+        out->text.failed = true;
+}
+
+static void append_message(struct chat_prompt *out, struct users *users, const char *format,
+                           struct slice role, struct slice content)
+{
+    bool marked = !slice_equal_text(role, "assistant");
     for (; format && *format; format++) {
         if (*format == *CONTENT)
-            str_append_slice(out, content);
+            append_said(out, users, content, marked);
         else if (*format == *TRIMMED)
-            str_append_slice(out, chat_trim(content));
+            append_said(out, users, chat_trim(content), marked);
         else if (*format == *ROLE)
-            str_append_slice(out, role);
+            append_said(out, users, role, !chat_role_is_word(role));
         else
-            str_append_char(out, *format);
+            str_append_char(&out->text, *format);
     }
 }
 
 static bool render_jinja(const char *source, const json_t *messages, bool add_generation_prompt,
-                         struct str *out, struct error *err)
+                         struct chat_prompt *out, struct error *err)
 {
     struct jinja_template *t;
     struct jinja_output text = {0};
@@ -540,10 +557,12 @@ static bool render_jinja(const char *source, const json_t *messages, bool add_ge
     struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
     bool ok = run != NULL || error_memory(err);
     if (ok) {
-        jinja_set(run, "messages", jinja_from_json(run, messages, false));
+        jinja_set(run, "messages", chat_messages_value(run, messages));
         jinja_set(run, "add_generation_prompt", jinja_bool(run, add_generation_prompt));
         ok = jinja_render(run, &text, err) &&
-             (str_append_slice(out, str_slice(&text.text)) || error_memory(err));
+             ((str_append_slice(&out->text, str_slice(&text.text)) &&
+               chat_prompt_add_user(out, &text)) ||
+              error_memory(err));
     }
     jinja_output_free(&text);
     jinja_run_free(run);
@@ -552,13 +571,14 @@ static bool render_jinja(const char *source, const json_t *messages, bool add_ge
 }
 
 bool chat_legacy_render(int which, const json_t *messages, bool add_generation_prompt,
-                        struct str *out, struct error *err)
+                        struct chat_prompt *out, struct error *err)
 {
+    struct users users = {0};
     const struct legacy_row *row = &rows[which];
     if (row->jinja)
         return render_jinja(row->jinja, messages, add_generation_prompt, out, err);
     if (row->begin)
-        str_append_text(out, row->begin);
+        str_append_text(&out->text, row->begin);
     size_t i;
     json_t *message;
     json_array_foreach((json_t *)messages, i, message)
@@ -568,9 +588,11 @@ bool chat_legacy_render(int which, const json_t *messages, bool add_generation_p
                              : slice_equal_text(role, "user")      ? row->user
                              : slice_equal_text(role, "assistant") ? row->assistant
                                                                    : row->other;
-        append_message(out, format, role, json_slice(json_object_get(message, "content")));
+        append_message(out, &users, format, role, json_slice(json_object_get(message, "content")));
     }
     if (add_generation_prompt && row->generation)
-        str_append_text(out, row->generation);
-    return !out->failed || error_memory(err);
+        str_append_text(&out->text, row->generation);
+    out->user = users.data;
+    out->n_user = users.n;
+    return !out->text.failed || error_memory(err);
 }

@@ -1,6 +1,7 @@
 /* chat_template.c - loading a model's templates, and rendering with them. */
 #include "chat/chat_family.h"
 #include "chat/chat_internal.h"
+#include "chat/jinja_value.h"
 
 #include "base/clock.h"
 
@@ -191,18 +192,38 @@ static bool set_json(struct jinja_run *run, const char *name, const json_t *valu
     return jinja_set(run, name, jinja_from_json(run, value, marked));
 }
 
-/* What the assistant said before is the model's own text, where special tokens
- * may stand; all other messages are a user's. */
-static struct jinja_value *messages_value(struct jinja_run *run, const json_t *messages)
+bool chat_role_is_word(struct slice role)
+{
+    for (size_t i = 0; i < role.len; i++) {
+        char c = role.data[i];
+        if (!(c >= 'a' && c <= 'z') && !(c >= 'A' && c <= 'Z') && !(c >= '0' && c <= '9') &&
+            c != '_' && c != '-')
+            return false;
+    }
+    return true;
+}
+
+static bool unmark_role(struct jinja_run *run, struct jinja_value *message, struct slice role)
+{
+    struct jinja_value *key = jinja_text(run, SLICE("role"), false);
+    struct jinja_value *value = jinja_text(run, role, false);
+    return key && value && jinja_dict_set(run, message, key, value);
+}
+
+struct jinja_value *chat_messages_value(struct jinja_run *run, const json_t *messages)
 {
     struct jinja_value *list = jinja_list(run);
     size_t i;
     json_t *message;
     json_array_foreach((json_t *)messages, i, message)
     {
-        const char *role = json_string_value(json_object_get(message, "role"));
-        bool marked = !role || strcmp(role, "assistant") != 0;
-        if (!list || !jinja_list_add(run, list, jinja_from_json(run, message, marked)))
+        const json_t *role = json_object_get(message, "role");
+        bool marked = !role || !slice_equal_text(json_slice(role), "assistant");
+        struct jinja_value *value = jinja_from_json(run, message, marked);
+        if (!list || !value || !jinja_list_add(run, list, value))
+            return NULL;
+        if (marked && json_is_string(role) && chat_role_is_word(json_slice(role)) &&
+            !unmark_role(run, value, json_slice(role)))
             return NULL;
     }
     return list;
@@ -230,7 +251,7 @@ static bool set_variables(struct jinja_run *run, const struct chat_inputs *in,
                           bool add_generation_prompt)
 {
     bool ok = set_reasoning(run, in->context) &&
-              jinja_set(run, "messages", messages_value(run, messages)) &&
+              jinja_set(run, "messages", chat_messages_value(run, messages)) &&
               jinja_set(run, "bos_token", jinja_text(run, str_slice(&in->t->bos), false)) &&
               jinja_set(run, "eos_token", jinja_text(run, str_slice(&in->t->eos), false)) &&
               jinja_set(run, "enable_thinking", jinja_bool(run, in->enable_thinking)) &&
@@ -298,6 +319,17 @@ bool chat_render(const struct chat_inputs *in, const json_t *messages, const jso
     return true;
 }
 
+bool chat_prompt_add_user(struct chat_prompt *prompt, const struct jinja_output *rendered)
+{
+    prompt->user = rendered->n_spans ? malloc(rendered->n_spans * sizeof *prompt->user) : NULL;
+    if (rendered->n_spans && !prompt->user)
+        return false;
+    for (size_t i = 0; i < rendered->n_spans; i++)
+        prompt->user[prompt->n_user++] =
+            (struct text_range){rendered->spans[i].begin, rendered->spans[i].end};
+    return true;
+}
+
 bool chat_render_prompt(const struct chat_inputs *in, const json_t *messages, const json_t *tools,
                         const json_t *more, struct chat_prompt *out, struct error *err)
 {
@@ -313,13 +345,7 @@ bool chat_render_prompt(const struct chat_inputs *in, const json_t *messages, co
         ok = (str_append_slice(&out->generation_prompt, slice_from(a, same)) &&
               str_append_slice(&out->text, str_slice(&chosen->text))) ||
              error_memory(err);
-        if (ok && chosen->n_spans) {
-            out->user = malloc(chosen->n_spans * sizeof *out->user);
-            ok = out->user || error_memory(err);
-            for (size_t i = 0; ok && i < chosen->n_spans; i++)
-                out->user[out->n_user++] =
-                    (struct chat_span){chosen->spans[i].begin, chosen->spans[i].end};
-        }
+        ok = ok && (chat_prompt_add_user(out, chosen) || error_memory(err));
     }
     jinja_output_free(&with);
     jinja_output_free(&without);

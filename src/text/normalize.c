@@ -201,8 +201,9 @@ static bool map_characters(struct slice map, struct slice text, struct str *out)
     return !out->failed;
 }
 
-static bool run_step(const struct normalize_step *step, struct slice text, struct str *out,
-                     struct pattern_scratch *scratch, struct error *err)
+static bool run_step(const struct normalize_step *step, bool is_first, bool is_last,
+                     struct slice text, struct str *out, struct pattern_scratch *scratch,
+                     struct error *err)
 {
     const utf8proc_option_t stable = UTF8PROC_STABLE;
     bool ok;
@@ -223,13 +224,13 @@ static bool run_step(const struct normalize_step *step, struct slice text, struc
         ok = lowercase(text, out);
         break;
     case NORMALIZE_STRIP:
-        ok = str_append_slice(out, strip(text, step->left, step->right));
+        ok = str_append_slice(out, strip(text, step->left && is_first, step->right && is_last));
         break;
     case NORMALIZE_REPLACE:
         return replace(step, text, out, scratch, err);
     case NORMALIZE_PREPEND:
-        ok = !text.len ||
-             (str_append_slice(out, str_slice(&step->text)) && str_append_slice(out, text));
+        ok = (!is_first || !text.len || str_append_slice(out, str_slice(&step->text))) &&
+             str_append_slice(out, text);
         break;
     case NORMALIZE_CHARSMAP:
         ok = map_characters(str_slice(&step->text), text, out);
@@ -246,9 +247,15 @@ static bool run_step(const struct normalize_step *step, struct slice text, struc
 bool normalizer_run(const struct normalizer *n, struct str *text, struct str *other,
                     struct pattern_scratch *scratch, struct error *err)
 {
+    return normalizer_run_part(n, true, true, text, other, scratch, err);
+}
+
+bool normalizer_run_part(const struct normalizer *n, bool is_first, bool is_last, struct str *text,
+                         struct str *other, struct pattern_scratch *scratch, struct error *err)
+{
     for (size_t i = 0; i < n->n; i++) {
         str_clear(other);
-        if (!run_step(&n->data[i], str_slice(text), other, scratch, err))
+        if (!run_step(&n->data[i], is_first, is_last, str_slice(text), other, scratch, err))
             return false;
         struct str swap = *text;
         *text = *other;

@@ -46,6 +46,10 @@ bool normalizer_add_replace(struct normalizer *n, struct slice wanted, struct sl
  * or a pattern gives up. */
 bool normalizer_run(const struct normalizer *n, struct str *text, struct str *other,
                     struct pattern_scratch *scratch, struct error *err);
+/* The same for a part of a text: what is done to a text's ends is done only
+ * where the part is the first or the last. */
+bool normalizer_run_part(const struct normalizer *n, bool is_first, bool is_last, struct str *text,
+                         struct str *other, struct pattern_scratch *scratch, struct error *err);
 void normalizer_free(struct normalizer *n);
 
 /* Whether a SentencePiece charsmap holds together; the error says how not. */

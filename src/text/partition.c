@@ -14,6 +14,35 @@ static bool is_space(char c)
     return c == ' ' || (c >= '\t' && c <= '\r');
 }
 
+/* ---- Seeking at one place ---- */
+
+/* What is sought. */
+struct sought {
+    const struct tokenizer *tok;
+    const struct trie *all, *always; /* with control tokens; without */
+    const struct ranges *plain;      /* where the control tokens are not read */
+};
+
+/* The longest token of at most limit bytes that is read at a place, or -1. */
+static int32_t longest_at(const struct sought *s, struct slice text, size_t at, size_t limit,
+                          size_t *len)
+{
+    struct slice rest = slice_from(text, at);
+    int32_t id = trie_longest(s->all, rest, limit, len);
+    if (id < 0 || !s->plain->n || s->all == s->always)
+        return id;
+    size_t next = ranges_seek(s->plain, at);
+    if (next == s->plain->n || s->plain->data[next].begin >= at + *len)
+        return id;
+    size_t begin = s->plain->data[next].begin, gap = begin > at ? begin - at : 0, other_len = 0;
+    int32_t other = trie_longest(s->always, rest, limit, &other_len);
+    id = trie_longest(s->all, rest, gap < limit ? gap : limit, len);
+    if (id >= 0 && (other < 0 || *len >= other_len))
+        return id;
+    *len = other_len;
+    return other;
+}
+
 /* ---- The longest first ---- */
 
 /* A token found at a place, waiting for its turn. */
@@ -84,15 +113,14 @@ static int by_place(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static bool longest_first(const struct tokenizer *tok, const struct trie *trie, struct slice text,
-                          struct turn *t)
+static bool longest_first(const struct sought *s, struct slice text, struct turn *t)
 {
     t->gone = calloc(text.len + 1, 1);
     if (!t->gone)
         return false;
     for (size_t at = 0; at < text.len; at++) {
         size_t len = 0;
-        int32_t id = trie_longest(trie, slice_from(text, at), SIZE_MAX, &len);
+        int32_t id = longest_at(s, text, at, SIZE_MAX, &len);
         if (id >= 0 && !wait(t, (struct found){(uint32_t)at, (uint32_t)len, id}))
             return false;
     }
@@ -103,13 +131,13 @@ static bool longest_first(const struct tokenizer *tok, const struct trie *trie, 
         /* What was taken so far is at least as long as this token, so it shows
          * at one of its ends. */
         if (!t->gone[f.at + f.len - 1]) {
-            take(t, tok, text, f);
+            take(t, s->tok, text, f);
             if (!VEC_PUSH(&t->taken, f))
                 return false;
             continue;
         }
         size_t len = 0;
-        f.id = trie_longest(trie, slice_from(text, f.at), f.len - 1, &len);
+        f.id = longest_at(s, text, f.at, f.len - 1, &len);
         f.len = (uint32_t)len;
         if (f.id >= 0 && !wait(t, f))
             return false;
@@ -185,14 +213,13 @@ static bool push(struct fragments *out, int32_t id, size_t begin, size_t end)
     return (id < 0 && begin == end) || VEC_PUSH(out, (struct fragment){id, begin, end});
 }
 
-static bool left_to_right(const struct tokenizer *tok, const struct trie *trie, struct slice text,
-                          struct fragments *out)
+static bool left_to_right(const struct sought *s, struct slice text, struct fragments *out)
 {
     size_t done = 0;
     for (size_t at = 0; at < text.len;) {
         size_t len = 0;
-        int32_t id = trie_longest(trie, slice_from(text, at), SIZE_MAX, &len);
-        unsigned attr = id < 0 ? 0 : tok->tokens[id].attr;
+        int32_t id = longest_at(s, text, at, SIZE_MAX, &len);
+        unsigned attr = id < 0 ? 0 : s->tok->tokens[id].attr;
         if (id < 0 || ((attr & TOKEN_SINGLE_WORD) && !stands_alone(text, at, at + len))) {
             at++;
             continue;
@@ -211,17 +238,22 @@ static bool left_to_right(const struct tokenizer *tok, const struct trie *trie, 
 /* ---- Both ---- */
 
 bool partition_run(const struct tokenizer *tok, struct slice text, bool parse_special,
-                   bool normalized, struct fragments *out, struct error *err)
+                   bool normalized, const struct ranges *plain, struct fragments *out,
+                   struct error *err)
 {
     const struct partition *p = &tok->partition;
-    const struct trie *trie = parse_special ? &p->with_special : &p->always;
-    if (normalized)
-        trie = parse_special ? &p->normalized_special : &p->normalized_always;
+    struct sought sought = {tok, &p->with_special, &p->always, plain};
+    if (normalized) {
+        sought.all = &p->normalized_special;
+        sought.always = &p->normalized_always;
+    }
+    if (!parse_special)
+        sought.all = sought.always;
     out->n = 0;
     if (p->leftmost)
-        return left_to_right(tok, trie, text, out) || error_memory(err);
+        return left_to_right(&sought, text, out) || error_memory(err);
     struct turn turn = {0};
-    bool ok = longest_first(tok, trie, text, &turn);
+    bool ok = longest_first(&sought, text, &turn);
     size_t done = 0;
     for (size_t i = 0; ok && i <= turn.taken.n; i++) {
         bool last = i == turn.taken.n;
@@ -301,6 +333,11 @@ static bool build(struct tokenizer *tok, struct trie *trie, bool parse_special, 
 bool partition_build(struct tokenizer *tok, struct error *err)
 {
     struct partition *p = &tok->partition;
+    for (int32_t i = 0; i < tok->n_vocab; i++) {
+        unsigned attr = tok->tokens[i].attr;
+        if (is_sought(tok, attr, true, true) && !is_sought(tok, attr, false, true))
+            p->normalizes_control = true;
+    }
     return build(tok, &p->always, false, false, err) &&
            build(tok, &p->with_special, true, false, err) &&
            (!tok->from_json || (build(tok, &p->normalized_always, false, true, err) &&

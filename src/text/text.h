@@ -83,6 +83,21 @@ void tokenizer_free(struct tokenizer *tok);
 bool text_encode(const struct tokenizer *tok, struct slice text, unsigned flags,
                  struct token_vec *out, struct error *err);
 
+/* A run of a text's bytes. */
+struct text_range {
+    size_t begin, end;
+};
+
+/* The same, for a text of which some runs came from users: no control token is
+ * read where one of its bytes lies in a plain range, TEXT_PARSE_SPECIAL or
+ * not. Nothing else depends on the ranges: user-defined tokens are found
+ * there, and what merges across a border merges.
+ *   plain  n_plain ranges, ascending, not overlapping; borders lie between
+ *          characters; what is past the text's end counts for nothing */
+bool text_encode_ranges(const struct tokenizer *tok, struct slice text, unsigned flags,
+                        const struct text_range *plain, size_t n_plain, struct token_vec *out,
+                        struct error *err);
+
 /* The bytes one token stands for, as they come in a stream: possibly not whole
  * characters. Control tokens give nothing unless special. Ids outside the
  * vocabulary give nothing. Borrowed from the tokenizer. */

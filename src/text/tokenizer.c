@@ -98,8 +98,8 @@ static void drop_bad_ids(struct tokenizer *tok)
             *ids[i] = -1;
 }
 
-static bool encode_text(struct encoder *e, struct slice text, bool is_first, bool after_special,
-                        bool parse_special);
+static bool encode_text(struct encoder *e, struct slice text, size_t begin, bool is_first,
+                        bool after_special, bool parse_special);
 
 static void encoder_free(struct encoder *e)
 {
@@ -108,6 +108,8 @@ static void encoder_free(struct encoder *e)
     pieces_free(&e->pieces);
     str_free(&e->buffer);
     str_free(&e->other);
+    VEC_FREE(&e->plain);
+    VEC_FREE(&e->normalized);
 }
 
 static bool find_newline(struct tokenizer *tok, struct error *err)
@@ -122,7 +124,7 @@ static bool find_newline(struct tokenizer *tok, struct error *err)
     }
     struct token_vec ids = {0};
     struct encoder e = {.tok = tok, .out = &ids, .err = err};
-    bool ok = encode_text(&e, SLICE("\n"), true, true, false);
+    bool ok = encode_text(&e, SLICE("\n"), 0, true, true, false);
     if (ids.n)
         tok->special.nl = ids.data[0];
     encoder_free(&e);
@@ -358,7 +360,7 @@ static bool encode_normalized(struct encoder *e, bool is_first, bool parse_speci
 {
     struct fragments parts = {0};
     struct slice text = str_slice(&e->buffer);
-    bool ok = partition_run(e->tok, text, parse_special, true, &parts, e->err);
+    bool ok = partition_run(e->tok, text, parse_special, true, &e->normalized, &parts, e->err);
     for (size_t i = 0; ok && i < parts.n; i++) {
         struct fragment f = parts.data[i];
         ok = f.id >= 0 ? emit(e, f.id)
@@ -369,9 +371,9 @@ static bool encode_normalized(struct encoder *e, bool is_first, bool parse_speci
     return ok;
 }
 
-/* Text between special tokens. */
-static bool encode_text(struct encoder *e, struct slice text, bool is_first, bool after_special,
-                        bool parse_special)
+/* Text between special tokens, which begins at begin in the whole. */
+static bool encode_text(struct encoder *e, struct slice text, size_t begin, bool is_first,
+                        bool after_special, bool parse_special)
 {
     const struct tokenizer *tok = e->tok;
     str_clear(&e->buffer);
@@ -392,8 +394,11 @@ static bool encode_text(struct encoder *e, struct slice text, bool is_first, boo
     }
     if (!normalizer_run(&tok->normalizer, &e->buffer, &e->other, &e->patterns, e->err))
         return false;
-    if (tok->from_json)
+    if (tok->from_json) {
+        if (parse_special && tok->partition.normalizes_control && !ranges_normalize(e, text, begin))
+            return false;
         return encode_normalized(e, is_first, parse_special);
+    }
     return one_piece(e, str_slice(&e->buffer)) && encode_pieces(e, is_first);
 }
 
@@ -404,14 +409,14 @@ static bool encode_all(struct encoder *e, struct slice text, unsigned flags)
     struct fragments parts = {0};
     for (size_t i = 0; ok && (flags & TEXT_ADD_SPECIAL) && i < tok->prefix.n; i++)
         ok = emit(e, tok->prefix.data[i]);
-    ok = ok && partition_run(tok, text, parse_special, false, &parts, e->err);
+    ok = ok && partition_run(tok, text, parse_special, false, &e->plain, &parts, e->err);
     for (size_t i = 0; ok && i < parts.n; i++) {
         struct fragment f = parts.data[i];
         if (f.id >= 0)
             ok = emit(e, f.id);
         else
-            ok = encode_text(e, (struct slice){text.data + f.begin, f.end - f.begin}, i == 0,
-                             after_special, parse_special);
+            ok = encode_text(e, (struct slice){text.data + f.begin, f.end - f.begin}, f.begin,
+                             i == 0, after_special, parse_special);
         after_special = f.id >= 0;
     }
     VEC_FREE(&parts);
@@ -423,6 +428,13 @@ static bool encode_all(struct encoder *e, struct slice text, unsigned flags)
 bool text_encode(const struct tokenizer *tok, struct slice text, unsigned flags,
                  struct token_vec *out, struct error *err)
 {
+    return text_encode_ranges(tok, text, flags, NULL, 0, out, err);
+}
+
+bool text_encode_ranges(const struct tokenizer *tok, struct slice text, unsigned flags,
+                        const struct text_range *plain, size_t n_plain, struct token_vec *out,
+                        struct error *err)
+{
     if (tok->type == VOCAB_NONE)
         return error_set(err, ERR_UNSUPPORTED,
                          "this model has no vocabulary: send token ids instead of text");
@@ -431,12 +443,12 @@ bool text_encode(const struct tokenizer *tok, struct slice text, unsigned flags,
                          text.len);
     struct str clean = {0};
     size_t before = out->n;
-    bool ok = true;
-    if (!utf8_is_valid(text)) {
-        ok = utf8_append_sanitized(&clean, text) || error_memory(err);
+    struct encoder e = {.tok = tok, .out = out, .err = err};
+    bool ok = ranges_read(plain, n_plain, text.len, &e.plain) || error_memory(err);
+    if (ok && !utf8_is_valid(text)) {
+        ok = ranges_sanitize(&e.plain, text, &clean) || error_memory(err);
         text = str_slice(&clean);
     }
-    struct encoder e = {.tok = tok, .out = out, .err = err};
     ok = ok && encode_all(&e, text, flags);
     if (!ok)
         out->n = before;

@@ -82,8 +82,9 @@ struct partition {
     struct trie always, with_special; /* without and with control tokens */
     /* tokenizer.json: tokens sought in the normalized text, after the others. */
     struct trie normalized_always, normalized_special;
-    bool leftmost; /* first come first, as tokenizer.json wants; else the
-                      longest in the whole text goes first */
+    bool normalizes_control; /* there are control tokens among the latter */
+    bool leftmost;           /* first come first, as tokenizer.json wants; else the
+                                longest in the whole text goes first */
 };
 
 struct tokenizer {
@@ -116,6 +117,12 @@ struct tokenizer {
     bool from_json;   /* tokenizer.json's rules where they differ from GGUF's */
 };
 
+/* Ranges of a text: ascending, not overlapping, none empty. */
+struct ranges {
+    struct text_range *data;
+    size_t n, capacity;
+};
+
 /* What one text_encode uses. */
 struct encoder {
     const struct tokenizer *tok;
@@ -123,6 +130,8 @@ struct encoder {
     struct merge_scratch merge;
     struct pieces pieces;
     struct str buffer, other;
+    struct ranges plain;      /* of the text: where no control token is read */
+    struct ranges normalized; /* the same of the normalized part */
     struct token_vec *out;
     struct error *err;
 };
@@ -197,10 +206,21 @@ struct fragments {
 };
 bool partition_build(struct tokenizer *tok, struct error *err);
 void partition_free(struct partition *p);
-/* Cut text at the special tokens. normalized: the second round of a
- * tokenizer.json. */
+/* Cut text at the special tokens; control tokens only where parse_special and
+ * outside plain. normalized: the second round of a tokenizer.json. */
 bool partition_run(const struct tokenizer *tok, struct slice text, bool parse_special,
-                   bool normalized, struct fragments *out, struct error *err);
+                   bool normalized, const struct ranges *plain, struct fragments *out,
+                   struct error *err);
+
+/* The first range that ends past at; n: none. */
+size_t ranges_seek(const struct ranges *ranges, size_t at);
+/* Read a caller's ranges of a text of len bytes. False: out of memory. */
+bool ranges_read(const struct text_range *plain, size_t n, size_t len, struct ranges *out);
+/* Append text as well-formed UTF-8; the ranges follow. False: out of memory. */
+bool ranges_sanitize(struct ranges *plain, struct slice text, struct str *clean);
+/* Set e->normalized: where e->plain lies in e->buffer, the normal form of text,
+ * which begins at begin. The whole of it where that cannot be told. */
+bool ranges_normalize(struct encoder *e, struct slice text, size_t begin);
 
 bool load_gguf(const struct model_file *file, struct tokenizer *tok, struct error *err);
 bool load_folder(const struct model_file *file, struct tokenizer *tok, struct error *err);

@@ -84,10 +84,75 @@ static void every_template_renders_every_conversation_as_recorded(void **state)
     assert_int_equal(failed, 0);
 }
 
+/* A marker: '<', then what holds no space, quote or angle, then '>'. Some
+ * templates write a tool's schema as XML; its keys are none. */
+static size_t marker_len(const char *text)
+{
+    static const char *const keys[] = {"<minimum>", "</minimum>", "<required>", "</required>"};
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
+        if (strncmp(text, keys[i], strlen(keys[i])) == 0)
+            return 0;
+    size_t n = text[0] == '<' ? 1 + strcspn(text + 1, "<> \n\"'") : 0;
+    return n && text[n] == '>' ? n + 1 : 0;
+}
+
+static int n_cut_markers(const struct chat_prompt *prompt, const char *what)
+{
+    int n = 0;
+    const char *text = str_text(&prompt->text);
+    for (size_t i = 0, r = 0; i < prompt->text.len; i++) {
+        size_t end = i + marker_len(text + i);
+        while (r < prompt->n_user && prompt->user[r].end <= i)
+            r++;
+        if (r < prompt->n_user && prompt->user[r].begin < end &&
+            (prompt->user[r].begin > i || prompt->user[r].end < end)) {
+            print_error("%s: %.*s\n", what, (int)(end - i), text + i);
+            n++;
+        }
+    }
+    return n;
+}
+
+static void no_template_builds_its_markers_of_what_users_wrote(void **state)
+{
+    (void)state;
+    REQUIRE_SHARED(folder);
+    char path[1024];
+    struct error err = {0};
+    json_t *all = json_parse_file(shared_template(path, folder, "renderings.json"), &err);
+    assert_non_null(all);
+    const char *name, *which;
+    json_t *recorded, *body;
+    int cut = 0;
+    json_object_foreach(json_object_get(all, "rendered"), name, recorded)
+    {
+        struct chat_templates *templates = load_template(folder, name);
+        assert_non_null(templates);
+        json_object_foreach(json_object_get(all, "cases"), which, body)
+        {
+            struct chat_defaults defaults = {.prefill_assistant = true};
+            struct chat_request request;
+            struct chat_prompt prompt = {0};
+            char what[256];
+            snprintf(what, sizeof what, "%s, %s", name, which);
+            if (chat_request_parse(body, templates, &defaults, &request, &err)) {
+                if (chat_apply(templates, &request, &prompt, &err))
+                    cut += n_cut_markers(&prompt, what);
+                chat_request_free(&request);
+            }
+            chat_prompt_free(&prompt);
+        }
+        chat_templates_free(templates);
+    }
+    json_decref(all);
+    assert_int_equal(cut, 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_template_renders_every_conversation_as_recorded),
+        cmocka_unit_test(no_template_builds_its_markers_of_what_users_wrote),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -400,6 +400,89 @@ static void a_tokenizer_json_seeks_its_added_tokens_from_the_left(void **state)
     tokenizer_free(tok);
 }
 
+/* ---- Ranges ---- */
+
+static const struct entry range_tokens[] = {
+    {"<unk>", 0, 2},    {"a", 0, 1},  {"b", 0, 1},   {"<", 0, 1},     {">", 0, 1},  {"e", 0, 1},
+    {"\xC4\x8A", 0, 1}, {"ab", 0, 1}, {"<e>", 0, 3}, {"<e>\n", 0, 3}, {"e>", 0, 4},
+};
+static const char *const range_merges[] = {"a b"};
+
+static void no_control_token_is_read_where_a_user_wrote(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = make_vocabulary(
+        &(struct vocabulary){"gpt2", "gpt-2", TOKENS(range_tokens), MERGES(range_merges)});
+    assert_marked_tokens(tok, "a<e>b", "a|<e>|b|");
+    assert_marked_tokens(tok, "[[a]]<e>[[b]]", "a|<e>|b|");
+    assert_marked_tokens(tok, "[[a<e>b]]<e>", "a|<|e>|b|<e>|");
+    /* Not either where one byte of it is the user's, at either end. */
+    assert_marked_tokens(tok, "a[[<]]e>b", "a|<|e>|b|");
+    assert_marked_tokens(tok, "a<e[[>]]b", "a|<|e>|b|");
+    assert_marked_tokens(tok, "[[<]][[e>]]", "<|e>|");
+    /* An empty range is nobody's. */
+    assert_marked_tokens(tok, "<[[]]e>", "<e>|");
+    tokenizer_free(tok);
+}
+
+static void outside_of_ranges_a_shorter_control_token_is_still_read(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = make_vocabulary(
+        &(struct vocabulary){"gpt2", "gpt-2", TOKENS(range_tokens), MERGES(range_merges)});
+    assert_tokens(tok, "<e>\nb", TEXT_PARSE_SPECIAL, "<e>\n|b|");
+    assert_marked_tokens(tok, "<e>[[\n]]b", "<e>|\xC4\x8A|b|");
+    tokenizer_free(tok);
+}
+
+static void borders_of_ranges_change_no_merge(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = make_vocabulary(
+        &(struct vocabulary){"gpt2", "gpt-2", TOKENS(range_tokens), MERGES(range_merges)});
+    assert_marked_tokens(tok, "a[[b]]<e>", "ab|<e>|");
+    assert_marked_tokens(tok, "[[a]]b[[a]][[b]]", "ab|ab|");
+    tokenizer_free(tok);
+}
+
+/* Ranges follow the text when ill-formed bytes become longer. */
+static void ranges_hold_in_text_that_is_mended(void **state)
+{
+    (void)state;
+    struct tokenizer *tok = make_json(
+        "{\"added_tokens\": [{\"id\": 3, \"content\": \"<S>\", \"special\": true, "
+        "\"normalized\": false}],\"model\": {\"type\": \"BPE\", \"vocab\": {\"<\": 0, \"S\": 1, "
+        "\">\": 2}, \"merges\": []}}");
+    assert_marked_tokens(tok, "\xFF\xFF<S>[[<S>\xFF]]<S>[[<S>]]", "<S>|<|S|>|<S>|<|S|>|");
+    tokenizer_free(tok);
+}
+
+/* A tokenizer.json may seek control tokens in the normalized text. */
+static void ranges_hold_in_normalized_text(void **state)
+{
+    (void)state;
+    static const char model[] =
+        "\"added_tokens\": [{\"id\": 9, \"content\": \"<S>\", \"special\": true, \"normalized\": "
+        "true}], \"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"_\": 1, \"<\": 2, \"s\": "
+        "3, \">\": 4, \"ae\": 5, \"e\": 6, \"\xC3\xA9\": 7}, \"merges\": []}}";
+    char json[1024];
+    snprintf(json, sizeof json,
+             "{\"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"Strip\", "
+             "\"strip_left\": true, \"strip_right\": true}, {\"type\": \"Lowercase\"}, {\"type\": "
+             "\"Replace\", \"pattern\": {\"String\": \"aa\"}, \"content\": \"\"}]}, %s",
+             model);
+    struct tokenizer *tok = make_json(json);
+    assert_tokens(tok, " aA<S><s>a ", TEXT_PARSE_SPECIAL, "<S>|<S>|a|");
+    assert_marked_tokens(tok, " [[aA<S>]]<S>[[a]]<s>a[[<s>]] ", "<|s|>|<S>|a|<S>|a|<|s|>|");
+    tokenizer_free(tok);
+    /* Where the normal form joins both sides, all of it counts as the user's. */
+    snprintf(json, sizeof json, "{\"normalizer\": {\"type\": \"NFC\"}, %s", model);
+    tok = make_json(json);
+    assert_marked_tokens(tok, "[[e\xCC\x81]]<S>", "\xC3\xA9|<S>|");
+    assert_marked_tokens(tok, "e[[\xCC\x81]]<S>", "\xC3\xA9|<|>|");
+    tokenizer_free(tok);
+}
+
 /* ---- Normal forms ---- */
 
 static void a_normalizer_does_what_its_name_says(void **state)
@@ -539,6 +622,11 @@ int main(void)
         cmocka_unit_test(phi3_swallows_white_space_after_special_tokens),
         cmocka_unit_test(partition_agrees_with_the_obvious_way),
         cmocka_unit_test(a_tokenizer_json_seeks_its_added_tokens_from_the_left),
+        cmocka_unit_test(no_control_token_is_read_where_a_user_wrote),
+        cmocka_unit_test(outside_of_ranges_a_shorter_control_token_is_still_read),
+        cmocka_unit_test(borders_of_ranges_change_no_merge),
+        cmocka_unit_test(ranges_hold_in_text_that_is_mended),
+        cmocka_unit_test(ranges_hold_in_normalized_text),
         cmocka_unit_test(a_normalizer_does_what_its_name_says),
         cmocka_unit_test(a_charsmap_replaces_the_longest_prefix),
         cmocka_unit_test(an_unknown_part_of_a_tokenizer_json_is_refused_by_name),

@@ -185,14 +185,14 @@ void assert_encodes(const struct tokenizer *tok, struct slice text, unsigned fla
     VEC_FREE(&got);
 }
 
-void assert_tokens(const struct tokenizer *tok, const char *text, unsigned flags,
-                   const char *tokens)
+static void check_tokens(const struct tokenizer *tok, struct slice text, unsigned flags,
+                         const struct text_range *plain, size_t n_plain, const char *tokens)
 {
     struct token_vec ids = {0};
     struct str got = {0};
     struct error err = {0};
-    if (!text_encode(tok, slice_of(text), flags, &ids, &err))
-        fail_msg("\"%s\": %s", text, err.message);
+    if (!text_encode_ranges(tok, text, flags, plain, n_plain, &ids, &err))
+        fail_msg("\"%.*s\": %s", (int)text.len, text.data, err.message);
     for (size_t i = 0; i < ids.n; i++) {
         str_append_slice(&got, tokenizer_text(tok, ids.data[i]));
         str_append_char(&got, '|');
@@ -200,4 +200,30 @@ void assert_tokens(const struct tokenizer *tok, const char *text, unsigned flags
     assert_string_equal(str_text(&got), tokens);
     str_free(&got);
     VEC_FREE(&ids);
+}
+
+void assert_tokens(const struct tokenizer *tok, const char *text, unsigned flags,
+                   const char *tokens)
+{
+    check_tokens(tok, slice_of(text), flags, NULL, 0, tokens);
+}
+
+void assert_marked_tokens(const struct tokenizer *tok, const char *text, const char *tokens)
+{
+    struct text_range plain[8];
+    size_t n = 0;
+    struct str taken = {0};
+    for (const char *c = text; *c; c++) {
+        bool opens = strncmp(c, "[[", 2) == 0, closes = strncmp(c, "]]", 2) == 0;
+        if (opens)
+            plain[n].begin = taken.len;
+        if (closes)
+            plain[n++].end = taken.len;
+        if (opens || closes)
+            c++;
+        else
+            str_append_char(&taken, *c);
+    }
+    check_tokens(tok, str_slice(&taken), TEXT_PARSE_SPECIAL, plain, n, tokens);
+    str_free(&taken);
 }

@@ -52,4 +52,8 @@ void assert_encodes(const struct tokenizer *tok, struct slice text, unsigned fla
 void assert_tokens(const struct tokenizer *tok, const char *text, unsigned flags,
                    const char *tokens);
 
+/* The same where the brackets "[[" and "]]" in the text, which are taken out,
+ * enclose what no control token may touch; control tokens are sought. */
+void assert_marked_tokens(const struct tokenizer *tok, const char *text, const char *tokens);
+
 #endif
