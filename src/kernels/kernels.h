@@ -3,9 +3,9 @@
  * Formats (struct dtype_info), weight matrices (struct matrix), the worker
  * pool, and the operations of a transformer: matmul, norms, rope, activations,
  * softmax, attention over a cache. The fastest instruction set the processor
- * has is chosen at first use; the environment variable MLXCEL_ISA (generic,
- * avx2, avx512, neon) limits it. Constant after that: everything here may be
- * called from any thread, except that a worker pool, and so every function that
+ * has is chosen at first use; the environment variable MLXCEL_ISA (generic;
+ * avx2, avx512 on x86-64; neon, neon_dot on AArch64) limits it. Constant after
+ * that: everything here may be called from any thread, except that a worker pool, and so every function that
  * takes one, serves one caller at a time.
  *
  * All arithmetic is in F32. Weights in a block format are multiplied with
@@ -116,7 +116,7 @@ uint16_t f32_to_f16(float f); /* to nearest, ties to even */
 float bf16_to_f32(uint16_t h);
 uint16_t f32_to_bf16(float f); /* to nearest, ties to even; a NaN stays one */
 
-/* "generic", "avx2", "avx512", "neon": what runs. */
+/* "generic", "avx2", "avx512", "neon", "neon_dot": what runs. */
 const char *kernels_isa(void);
 
 /* ---- the worker pool -------------------------------------------------- */

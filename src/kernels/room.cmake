@@ -11,4 +11,9 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
   set_source_files_properties(
     src/kernels/avx2_panel.c src/kernels/avx2_float.c
     PROPERTIES COMPILE_OPTIONS "-O3;-Wno-sign-conversion;-mavx2;-mfma;-mf16c")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64|ARM64")
+  set_source_files_properties(src/kernels/neon_panel.c src/kernels/neon_float.c
+    PROPERTIES COMPILE_OPTIONS "-O3")
+  set_source_files_properties(src/kernels/neon_dot.c
+    PROPERTIES COMPILE_OPTIONS "-O3;-march=armv8.2-a+dotprod")
 endif()

@@ -7,6 +7,9 @@
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,6 +45,21 @@ static bool has_avx2(void)
 }
 #endif
 
+#if defined(__aarch64__)
+/* Linux says so in bit 20 of AT_HWCAP; elsewhere what the compiler was told to
+ * build for is all that is known. */
+static bool has_dot_products(void)
+{
+#if defined(__linux__)
+    return (getauxval(AT_HWCAP) & 1ul << 20) != 0;
+#elif defined(__ARM_FEATURE_DOTPROD)
+    return true;
+#else
+    return false;
+#endif
+}
+#endif
+
 static const struct {
     const struct kernel_table *table;
     bool (*is_here)(void);
@@ -49,6 +67,9 @@ static const struct {
 #if defined(__x86_64__)
     {&kernels_avx512, has_avx512},
     {&kernels_avx2, has_avx2},
+#elif defined(__aarch64__)
+    {&kernels_neon_dot, has_dot_products},
+    {&kernels_neon, always},
 #endif
     {&kernels_generic, always},
 };

@@ -116,6 +116,7 @@ const struct kernel_table *kernel_table(void);
 bool panel_format_of(const struct matrix *w, struct panel_format *format);
 
 extern const struct kernel_table kernels_avx512, kernels_avx2;
+extern const struct kernel_table kernels_neon_dot, kernels_neon;
 
 /* Table i of those that work on this processor, the best first; NULL past the
  * last. For tests. */

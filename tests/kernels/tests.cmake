@@ -9,3 +9,8 @@ foreach(isa generic avx2)
     endif()
   endforeach()
 endforeach()
+
+# ... and on AArch64, cross-compiled and emulated.
+add_test(NAME kernels.aarch64 COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/kernels/aarch64/run.sh
+  ${CMAKE_SOURCE_DIR} ${CMAKE_BINARY_DIR}/kernels-aarch64)
+set_tests_properties(kernels.aarch64 PROPERTIES LABELS slow TIMEOUT 900 SKIP_RETURN_CODE 77)
