@@ -387,14 +387,25 @@ enum MHD_Result connection_access(void *cls, struct MHD_Connection *connection, 
     return MHD_YES;
 }
 
+/* libmicrohttpd 0.9.75 forgets a connection whose stream ended with an error:
+ * it is closed, but neither in the epoll set nor among the ready ones, so that its
+ * descriptor stays until its timeout, or until it happens to be the one that is
+ * idle longest. Connections with a timeout of their own are all looked at each
+ * time, at the latest when that timeout is over; there the closed one is found. */
+static void close_soon(struct MHD_Connection *connection)
+{
+    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
+}
+
 void connection_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
                           enum MHD_RequestTerminationCode code)
 {
     struct http_server *server = cls;
     struct http_exchange *x = *con_cls;
-    (void)connection;
-    (void)code;
     *con_cls = NULL;
+    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK &&
+        code != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
+        close_soon(connection);
     if (!x)
         return;
     if (x->place) {

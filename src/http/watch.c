@@ -90,10 +90,10 @@ static void look_at_clock(struct http_server *server)
          * trickles is caught here. */
         bool too_slow =
             server->timeout_s > 0 && now - place->since_us > (uint64_t)server->timeout_s * 1000000u;
-        if (too_slow || place->hung_up) {
+        /* At each look until it is closed: libmicrohttpd gives up an event that a
+         * TLS handshake did not end on, and each shutdown makes a new one. */
+        if (too_slow || place->hung_up)
             shutdown(place->fd, SHUT_RDWR);
-            place->receiving = false;
-        }
     }
     pthread_mutex_unlock(&server->lock);
 }

@@ -13,8 +13,8 @@
 
 static void assert_has(const char *text, const char *part)
 {
-    if (!strstr(text, part))
-        fail_msg("'%s' is not in:\n%s", part, text);
+    if (!text || !strstr(text, part))
+        fail_msg("'%s' is not in:\n%s", part, text ? text : "(nothing)");
 }
 
 static void assert_ask(const struct http_server *server, const char *request, const char *part)
