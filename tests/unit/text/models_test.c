@@ -137,7 +137,7 @@ static void merging_agrees_with_the_obvious_way(void **state)
                           str_text(&vocab), str_text(&merges));
         struct tokenizer *tok = make_json(str_text(&json));
         for (int k = 0; k < 20; k++) {
-            char text[64], parts[64][40];
+            char text[64], parts[64][48], joined[96];
             size_t len = 1 + (size_t)rand() % 40, n_parts = len;
             for (size_t i = 0; i < len; i++) {
                 text[i] = (char)('a' + rand() % 3);
@@ -153,7 +153,8 @@ static void merging_agrees_with_the_obvious_way(void **state)
                     m++;
                     continue;
                 }
-                strcat(parts[at], parts[at + 1]);
+                snprintf(joined, sizeof joined, "%s%s", parts[at], parts[at + 1]);
+                memcpy(parts[at], joined, sizeof parts[at]);
                 memmove(parts[at + 1], parts[at + 2], (n_parts - at - 2) * sizeof *parts);
                 n_parts--;
                 m = 0;
