@@ -92,7 +92,8 @@ bool chance(struct random *random, uint32_t percent);
 /* One of a NULL-terminated list. */
 const char *pick(struct random *random, const char *const *list);
 /* A formatted string in the arena. */
-char *say(struct arena *arena, const char *format, ...) __attribute__((format(printf, 2, 3)));
+char *say(struct arena *arena, const char *format, ...)
+    __attribute__((nonnull(2), format(printf, 2, 3)));
 
 extern const char *const girl_names[],
     *const boy_names[], *const animals[], *const places[], *const things[], *const colours[],
