@@ -75,9 +75,6 @@ static bool trim_content(json_t *messages)
     {
         json_t *content = json_object_get(message, "content"),
                *reasoning = json_object_get(message, "reasoning_content");
-        if (json_is_string(content) &&
-            !set_text(message, "content", chat_trim(json_slice(content))))
-            return false;
         if (reasoning) {
             struct slice trimmed = chat_trim(json_slice(reasoning));
             if (trimmed.len == 0)
@@ -90,6 +87,10 @@ static bool trim_content(json_t *messages)
             if (!set_text(part, "text", chat_trim(json_slice(json_object_get(part, "text")))))
                 return false;
         }
+        /* Last: it frees the old content. */
+        if (json_is_string(content) &&
+            !set_text(message, "content", chat_trim(json_slice(content))))
+            return false;
     }
     return true;
 }
