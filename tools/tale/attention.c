@@ -3,6 +3,7 @@
  * Nothing of size length squared is kept: the backward pass computes the
  * probabilities again from the logarithm of their sum (Dao et al. 2022). Each
  * output row is one thread's, so the sums do not depend on their number. */
+#include "isas.h"
 #include "net.h"
 
 #include "kernels/kernels.h"
@@ -10,12 +11,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define MANY_ISAS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define MANY_ISAS
-#endif
 
 enum { MAX_CONTEXT = 4096, GRAIN = 16 };
 

@@ -4,6 +4,7 @@
  * c are handed out to threads, so that no sum is ever split. */
 #include "gemm.h"
 
+#include "isas.h"
 #include "kernels/kernels.h"
 
 #include <string.h>
@@ -11,12 +12,6 @@
 enum { TILE_ROWS = 4, LANES = 16, TILE_COLUMNS = 2 * LANES, GRAIN = 32, BLOCK = 32 };
 
 typedef float vec __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
-
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__)
-#define MANY_ISAS __attribute__((target_clones("arch=x86-64-v4", "arch=x86-64-v3", "default")))
-#else
-#define MANY_ISAS
-#endif
 
 struct product {
     size_t m, n, k;
