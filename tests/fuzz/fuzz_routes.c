@@ -10,6 +10,7 @@
 #include "http/http.h"
 #include "options/options.h"
 
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -118,8 +119,15 @@ static bool ask(const char *route, const char *headers, const uint8_t *body, siz
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN};
     bool in_time = true;
     for (;;) {
-        in_time = poll(&poll_fd, 1, ANSWER_MS) > 0;
-        if (!in_time || recv(fd, answer, sizeof answer, 0) <= 0)
+        /* The fuzzer's own timer interrupts system calls. */
+        int ready = poll(&poll_fd, 1, ANSWER_MS);
+        if (ready < 0 && errno == EINTR)
+            continue;
+        in_time = ready > 0;
+        ssize_t got = in_time ? recv(fd, answer, sizeof answer, 0) : 0;
+        if (got < 0 && errno == EINTR)
+            continue;
+        if (got <= 0)
             break;
     }
     close(fd);
