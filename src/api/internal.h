@@ -52,7 +52,6 @@ void reply_error(struct http_exchange *x, const struct error *err);
 /* {"code","message","type"}: the inside of an envelope. */
 json_t *failure_to_json(enum failure failure, const char *message);
 json_t *error_to_json(const struct error *err);
-int failure_status(enum failure failure);
 enum failure failure_of(enum error_code code);
 /* 200 with the value, whose reference is taken; NULL answers 500. */
 void reply_json(struct http_exchange *x, json_t *value);

@@ -19,11 +19,6 @@ void reply_failure(struct http_exchange *x, enum failure failure, const char *me
     http_reply_error(x, failures[failure].status, failures[failure].type, message);
 }
 
-int failure_status(enum failure failure)
-{
-    return failures[failure].status;
-}
-
 enum failure failure_of(enum error_code code)
 {
     switch (code) {

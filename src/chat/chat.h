@@ -67,7 +67,6 @@ bool chat_templates_support_thinking(const struct chat_templates *templates);
 
 /* The names of the built-in list, in order, NULL at its end. */
 const char *const *chat_template_names(void);
-bool chat_template_is_name(struct slice text);
 
 /* ---- What a request asks ----------------------------------------------- */
 

@@ -482,14 +482,6 @@ const char *const *chat_template_names(void)
     return names;
 }
 
-bool chat_template_is_name(struct slice text)
-{
-    for (const char *const *name = chat_template_names(); *name; name++)
-        if (slice_equal_text(text, *name))
-            return true;
-    return false;
-}
-
 static bool holds(const char *source, const char *text)
 {
     if (text[0] == '^')

@@ -37,8 +37,6 @@ struct jinja_limits {
 bool jinja_parse(struct slice source, struct jinja_template **out, struct error *err);
 void jinja_template_free(struct jinja_template *t);
 struct slice jinja_source(const struct jinja_template *t);
-/* True when the name occurs as an identifier somewhere. */
-bool jinja_mentions(const struct jinja_template *t, const char *name);
 
 /* A run: variables, their memory, the clock. now: seconds since 1970.
  * watch: note which values the template looks at (for probing). */

@@ -1003,14 +1003,6 @@ struct slice jinja_source(const struct jinja_template *t)
     return t->original;
 }
 
-bool jinja_mentions(const struct jinja_template *t, const char *name)
-{
-    for (size_t i = 0; i < t->n_symbols; i++)
-        if (slice_equal_text(t->symbols[i], name))
-            return true;
-    return false;
-}
-
 const char *jinja_node_name(const struct jinja_node *n)
 {
     static const char *const names[] = {

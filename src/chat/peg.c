@@ -88,11 +88,6 @@ static peg_id add_plain(struct peg *g, enum peg_kind kind)
     return add_with_child(g, kind, PEG_NOTHING);
 }
 
-peg_id peg_start(struct peg *g)
-{
-    return add_plain(g, PEG_START);
-}
-
 peg_id peg_end(struct peg *g)
 {
     return add_plain(g, PEG_END);

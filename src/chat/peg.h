@@ -67,7 +67,6 @@ void peg_set_root(struct peg *g, peg_id root);
 
 /* ---- Pieces ---- */
 #define PEG_NOTHING 0u
-peg_id peg_start(struct peg *g);
 peg_id peg_end(struct peg *g);
 peg_id peg_literal(struct peg *g, struct slice text);
 peg_id peg_text(struct peg *g, const char *text);

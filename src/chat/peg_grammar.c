@@ -348,7 +348,6 @@ static void write_piece(struct writer *w, peg_id id, struct str *out)
         return;
     switch (p->kind) {
     case PEG_EMPTY:
-    case PEG_START:
     case PEG_END:
     case PEG_AHEAD:
     case PEG_NOT_AHEAD:

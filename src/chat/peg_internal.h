@@ -7,7 +7,6 @@
 
 enum peg_kind {
     PEG_EMPTY,
-    PEG_START,
     PEG_END,
     PEG_LITERAL,
     PEG_SEQUENCE,

@@ -252,8 +252,6 @@ static struct peg_result read_kind(struct reader *r, const struct peg_piece *p, 
     switch (p->kind) {
     case PEG_EMPTY:
         return result(PEG_MATCHED, at, at);
-    case PEG_START:
-        return result(at == 0 ? PEG_MATCHED : PEG_FAILED, at, at);
     case PEG_END:
         return result(at >= r->text.len ? PEG_MATCHED : PEG_FAILED, at, at);
     case PEG_LITERAL:

@@ -96,11 +96,6 @@ enum http_method http_method(const struct http_exchange *x)
     return x->method;
 }
 
-struct slice http_path(const struct http_exchange *x)
-{
-    return x->route_path;
-}
-
 struct slice http_body(const struct http_exchange *x)
 {
     return str_slice(&x->body);
@@ -119,21 +114,6 @@ struct slice http_query(const struct http_exchange *x, const char *name)
 struct slice http_param(const struct http_exchange *x, const char *name)
 {
     return field_find(x->params, name, false);
-}
-
-struct arena *http_arena(struct http_exchange *x)
-{
-    return &x->arena;
-}
-
-void *http_context(const struct http_exchange *x)
-{
-    return x->server->context;
-}
-
-struct http_server *http_server_of(const struct http_exchange *x)
-{
-    return x->server;
 }
 
 /* ---- the connection's side ------------------------------------------------------ */

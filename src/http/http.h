@@ -93,7 +93,6 @@ void http_server_stop(struct http_server *server, uint32_t grace_ms);
 
 /* Slices live as long as the exchange. */
 enum http_method http_method(const struct http_exchange *x);
-struct slice http_path(const struct http_exchange *x); /* decoded, without the prefix */
 struct slice http_body(const struct http_exchange *x);
 /* By name without regard to case; data is NULL when absent. */
 struct slice http_header(const struct http_exchange *x, const char *name);
@@ -101,10 +100,6 @@ struct slice http_header(const struct http_exchange *x, const char *name);
 struct slice http_query(const struct http_exchange *x, const char *name);
 /* What the route's ":name" segment matched; decoded; data is NULL when absent. */
 struct slice http_param(const struct http_exchange *x, const char *name);
-/* Freed with the exchange. */
-struct arena *http_arena(struct http_exchange *x);
-void *http_context(const struct http_exchange *x);
-struct http_server *http_server_of(const struct http_exchange *x);
 
 /* One part of a multipart/form-data body. */
 struct http_part {

@@ -286,13 +286,6 @@ bool kv_seq_copy(struct model_context *ctx, int32_t src, int32_t dst, int32_t p0
     return !is_seq(ctx, src) || !is_seq(ctx, dst) || kv_copy_range(&ctx->kv, src, dst, p0, p1);
 }
 
-void kv_seq_keep(struct model_context *ctx, int32_t seq)
-{
-    for (int32_t i = 0; ctx->has_kv && i < ctx->kv.n_seqs; i++)
-        if (i != seq)
-            kv_remove_range(&ctx->kv, i, -1, -1);
-}
-
 bool kv_can_shift(const struct model_context *ctx)
 {
     return ctx->has_kv;

@@ -199,8 +199,6 @@ bool kv_seq_remove(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p
 /* dst gets src's cells too, in place of its own at these positions: shared, no
  * data is copied. false when they are more than dst may hold. */
 bool kv_seq_copy(struct model_context *ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
-/* Forget all other sequences. */
-void kv_seq_keep(struct model_context *ctx, int32_t seq);
 /* Move positions by delta; keys are re-rotated. Cells that another sequence
  * shares are not changed: the range is copied for seq first. false when
  * kv_can_shift is, when a position would be negative, or when no cell is free

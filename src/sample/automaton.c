@@ -605,11 +605,6 @@ void automaton_free(struct automaton *a)
     free(a);
 }
 
-const struct grammar *automaton_grammar(const struct automaton *a)
-{
-    return a->grammar;
-}
-
 uint64_t automaton_generation(const struct automaton *a)
 {
     return a->generation;

@@ -26,7 +26,6 @@ enum {
 /* Takes the grammar, even when it fails. NULL when out of memory. */
 struct automaton *automaton_create(const struct vocab *vocab, struct grammar *g);
 void automaton_free(struct automaton *a);
-const struct grammar *automaton_grammar(const struct automaton *a);
 /* Counts how often the tables were emptied. */
 uint64_t automaton_generation(const struct automaton *a);
 void automaton_empty(struct automaton *a);

@@ -16,8 +16,6 @@ bool matcher_create(const struct vocab *vocab, const struct sampler_settings *se
 struct matcher *matcher_clone(const struct matcher *m);
 void matcher_free(struct matcher *m);
 
-/* A lazy grammar before its trigger admits everything. */
-bool matcher_waiting(const struct matcher *m);
 /* Whether the grammar admits the token now. */
 bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err);
 /* The tokens that are admitted now: a bitset, valid until the next call.

@@ -260,11 +260,6 @@ void matcher_free(struct matcher *m)
 
 /* ---- use ---- */
 
-bool matcher_waiting(const struct matcher *m)
-{
-    return m->waiting;
-}
-
 bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err)
 {
     *admits = true;

@@ -51,7 +51,6 @@ struct vocab *vocab_create(const struct vocab_source *source, struct error *err)
 /* The same from a tokenizer, which must outlive the vocab. */
 struct vocab *vocab_from_tokenizer(const struct tokenizer *tok, struct error *err);
 void vocab_free(struct vocab *vocab);
-int32_t vocab_n_tokens(const struct vocab *vocab);
 
 /* ---- settings ---- */
 
@@ -175,9 +174,6 @@ struct sampler *sampler_create(const struct vocab *vocab, const struct sampler_s
 void sampler_free(struct sampler *s);
 /* A copy with all state: same history, random numbers, grammar position. */
 struct sampler *sampler_clone(const struct sampler *s, struct error *err);
-/* Forget the history and restart the random numbers; the grammar and the
- * reasoning stage keep their position (as the reference's reset does). */
-void sampler_reset(struct sampler *s);
 /* The seed really used. */
 uint32_t sampler_seed(const struct sampler *s);
 

@@ -195,13 +195,6 @@ memory:
     return NULL;
 }
 
-void sampler_reset(struct sampler *s)
-{
-    for (size_t i = 0; i < s->n_stages; i++)
-        if (s->stages[i].kind->reset)
-            s->stages[i].kind->reset(s->stages[i].state);
-}
-
 uint32_t sampler_seed(const struct sampler *s)
 {
     return s->seed;

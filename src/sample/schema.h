@@ -42,7 +42,6 @@ bool rules_have(const struct grammar_builder *b, const char *name);
 /* Add a rule of the table of primitives and those it needs, under a name (its
  * own where that is NULL). */
 const char *rules_add_primitive(struct grammar_builder *b, const char *name, const char *primitive);
-bool rules_is_primitive(const char *name);
 /* A name that would collide with a primitive or "root". */
 bool rules_is_reserved(const char *name);
 

@@ -70,12 +70,6 @@ static int find_primitive(const char *name)
     return -1;
 }
 
-bool rules_is_primitive(const char *name)
-{
-    int i = find_primitive(name);
-    return i >= 0 && !primitives[i].format;
-}
-
 bool rules_is_reserved(const char *name)
 {
     return strcmp(name, "root") == 0 || find_primitive(name) >= 0;

@@ -11,7 +11,6 @@ struct stage_kind {
     void (*apply)(void *state, struct candidates *c);
     /* The rest may be NULL. */
     void (*accept)(void *state, int32_t token);
-    void (*reset)(void *state);
     /* to is a bytewise copy of from: replace what it must not share. */
     bool (*clone)(void *to, const void *from);
     void (*free)(void *state); /* what the state owns, not itself */

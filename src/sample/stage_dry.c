@@ -260,11 +260,6 @@ static bool dry_clone(void *to, const void *from)
     return window_clone(&t->window, &f->window) && t->breakers;
 }
 
-static void dry_reset(void *state)
-{
-    ((struct dry_state *)state)->window.tokens.n = 0;
-}
-
 static void dry_free(void *state)
 {
     struct dry_state *s = state;
@@ -278,7 +273,6 @@ static const struct stage_kind dry_kind = {.name = "dry",
                                            .size = sizeof(struct dry_state),
                                            .apply = dry_apply,
                                            .accept = dry_accept,
-                                           .reset = dry_reset,
                                            .clone = dry_clone,
                                            .free = dry_free};
 

@@ -122,11 +122,6 @@ static void penalty_apply(void *state, struct candidates *c)
     c->sorted = false;
 }
 
-static void penalty_reset(void *state)
-{
-    ((struct penalty_state *)state)->window.tokens.n = 0;
-}
-
 static bool penalty_clone(void *to, const void *from)
 {
     struct penalty_state *t = to;
@@ -146,7 +141,6 @@ static const struct stage_kind penalty_kind = {.name = "penalties",
                                                .size = sizeof(struct penalty_state),
                                                .apply = penalty_apply,
                                                .accept = penalty_accept,
-                                               .reset = penalty_reset,
                                                .clone = penalty_clone,
                                                .free = penalty_free};
 

@@ -5,7 +5,6 @@
 #include <stdlib.h>
 
 struct select_state {
-    uint32_t seed;
     struct random random;
     /* Mirostat */
     float tau, eta, mu;
@@ -23,14 +22,17 @@ static struct select_state *make(const struct stage_inputs *in, struct stage *ou
     struct select_state *s = stage_new(out, kind);
     if (!s)
         return NULL;
-    s->seed = in->seed;
     s->tau = in->settings->mirostat_tau;
     s->eta = in->settings->mirostat_eta;
     s->n_tokens = in->vocab->n_tokens;
     s->target = in->settings->adaptive_target;
     float decay = in->settings->adaptive_decay;
     s->decay = decay > 0.0f ? decay < 0.99f ? decay : 0.99f : 0.0f;
-    kind->reset(s);
+    random_seed(&s->random, in->seed);
+    s->mu = 2.0f * s->tau;
+    s->weighted_sum = s->target / (1.0f - s->decay);
+    s->total_weight = 1.0f / (1.0f - s->decay);
+    s->pending = -1;
     return s;
 }
 
@@ -76,20 +78,8 @@ static void distribution_apply(void *state, struct candidates *c)
         c->selected = c->n - 1;
 }
 
-static void reseed(void *state)
-{
-    struct select_state *s = state;
-    random_seed(&s->random, s->seed);
-    s->mu = 2.0f * s->tau;
-    s->weighted_sum = s->target / (1.0f - s->decay);
-    s->total_weight = 1.0f / (1.0f - s->decay);
-    s->pending = -1;
-}
-
-static const struct stage_kind distribution_kind = {.name = "dist",
-                                                    .size = sizeof(struct select_state),
-                                                    .apply = distribution_apply,
-                                                    .reset = reseed};
+static const struct stage_kind distribution_kind = {
+    .name = "dist", .size = sizeof(struct select_state), .apply = distribution_apply};
 
 bool stage_distribution(const struct stage_inputs *in, struct stage *out)
 {
@@ -146,14 +136,10 @@ static void mirostat_2_apply(void *state, struct candidates *c)
     mirostat_learn(s, c);
 }
 
-static const struct stage_kind mirostat_1_kind = {.name = "mirostat",
-                                                  .size = sizeof(struct select_state),
-                                                  .apply = mirostat_1_apply,
-                                                  .reset = reseed};
-static const struct stage_kind mirostat_2_kind = {.name = "mirostat_v2",
-                                                  .size = sizeof(struct select_state),
-                                                  .apply = mirostat_2_apply,
-                                                  .reset = reseed};
+static const struct stage_kind mirostat_1_kind = {
+    .name = "mirostat", .size = sizeof(struct select_state), .apply = mirostat_1_apply};
+static const struct stage_kind mirostat_2_kind = {
+    .name = "mirostat_v2", .size = sizeof(struct select_state), .apply = mirostat_2_apply};
 
 bool stage_mirostat_1(const struct stage_inputs *in, struct stage *out)
 {
@@ -218,8 +204,7 @@ static void adaptive_accept(void *state, int32_t token)
 static const struct stage_kind adaptive_kind = {.name = "adaptive_p",
                                                 .size = sizeof(struct select_state),
                                                 .apply = adaptive_apply,
-                                                .accept = adaptive_accept,
-                                                .reset = reseed};
+                                                .accept = adaptive_accept};
 
 bool stage_adaptive_p(const struct stage_inputs *in, struct stage *out)
 {

@@ -7,7 +7,6 @@ struct truncate_state {
     float threshold;
     size_t min_keep;
     int32_t k;
-    uint32_t seed;
     struct random random;
 };
 
@@ -251,14 +250,8 @@ static void xtc_apply(void *state, struct candidates *c)
     }
 }
 
-static void xtc_reset(void *state)
-{
-    struct truncate_state *s = state;
-    random_seed(&s->random, s->seed);
-}
-
 static const struct stage_kind xtc_kind = {
-    .name = "xtc", .size = sizeof(struct truncate_state), .apply = xtc_apply, .reset = xtc_reset};
+    .name = "xtc", .size = sizeof(struct truncate_state), .apply = xtc_apply};
 
 bool stage_xtc(const struct stage_inputs *in, struct stage *out)
 {
@@ -268,9 +261,8 @@ bool stage_xtc(const struct stage_inputs *in, struct stage *out)
     if (!make(out, &xtc_kind,
               (struct truncate_state){.p = set->xtc_probability,
                                       .threshold = set->xtc_threshold,
-                                      .min_keep = min_keep_of(in),
-                                      .seed = in->seed}))
+                                      .min_keep = min_keep_of(in)}))
         return false;
-    xtc_reset(out->state);
+    random_seed(&((struct truncate_state *)out->state)->random, in->seed);
     return true;
 }

@@ -169,11 +169,6 @@ void vocab_free(struct vocab *v)
     free(v);
 }
 
-int32_t vocab_n_tokens(const struct vocab *vocab)
-{
-    return vocab->n_tokens;
-}
-
 bool vocab_encode(const struct vocab *v, struct slice text, bool parse_special,
                   struct token_vec *out)
 {

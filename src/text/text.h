@@ -137,7 +137,6 @@ bool tokenizer_is_control(const struct tokenizer *tok, int32_t id);
 unsigned tokenizer_attr(const struct tokenizer *tok, int32_t id);
 /* The entry as the vocabulary spells it ("Ġthe", "▁the", "<0x0A>"). */
 struct slice tokenizer_text(const struct tokenizer *tok, int32_t id);
-float tokenizer_score(const struct tokenizer *tok, int32_t id);
 /* Tokens never to be generated, by the model's own word. */
 const int32_t *tokenizer_suppressed(const struct tokenizer *tok, size_t *n);
 

@@ -286,11 +286,6 @@ struct slice tokenizer_text(const struct tokenizer *tok, int32_t id)
     return text_table_at(&tok->table, (size_t)id);
 }
 
-float tokenizer_score(const struct tokenizer *tok, int32_t id)
-{
-    return id >= 0 && id < tok->n_vocab && tok->tokens ? tok->tokens[id].score : 0;
-}
-
 const int32_t *tokenizer_suppressed(const struct tokenizer *tok, size_t *n)
 {
     *n = tok->suppressed.n;
