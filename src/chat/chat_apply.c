@@ -11,12 +11,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-static bool has_role(const json_t *message, const char *role)
-{
-    const char *text = json_string_value(json_object_get(message, "role"));
-    return text && strcmp(text, role) == 0;
-}
-
 /* ---- Content ------------------------------------------------------------- */
 
 bool chat_content_text(const json_t *message, const char *separator, struct str *out)
@@ -101,7 +95,7 @@ static bool developer_is_system(json_t *messages)
     json_t *message;
     json_array_foreach(messages, i, message)
     {
-        if (has_role(message, "developer") && !set_text(message, "role", SLICE("system")))
+        if (chat_has_role(message, "developer") && !set_text(message, "role", SLICE("system")))
             return false;
     }
     return true;
@@ -111,7 +105,7 @@ static bool developer_is_system(json_t *messages)
 static bool merge_system(json_t *messages)
 {
     json_t *first = json_array_get(messages, 0), *second = json_array_get(messages, 1);
-    if (!has_role(first, "system"))
+    if (!chat_has_role(first, "system"))
         return true;
     struct str text = {0};
     bool ok = true;

@@ -22,6 +22,14 @@ bool chat_build_begin(struct chat_build *b, const struct chat_inputs *in, const 
     return b->g || error_memory(err);
 }
 
+bool chat_build_begin_own(struct chat_build *b, const struct chat_inputs *in, json_t *messages,
+                          struct chat_prompt *out, struct error *err)
+{
+    bool ok = messages ? chat_build_begin(b, in, messages, NULL, out, err) : error_memory(err);
+    json_decref(messages);
+    return ok;
+}
+
 static bool out_of_memory(const struct chat_build *b)
 {
     return b->g->failed || b->out->text.failed || b->out->generation_prompt.failed;

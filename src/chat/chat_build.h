@@ -25,8 +25,11 @@ struct chat_build {
 /* Render the prompt and start a parser. messages, more: see chat_render. */
 bool chat_build_begin(struct chat_build *b, const struct chat_inputs *in, const json_t *messages,
                       const json_t *more, struct chat_prompt *out, struct error *err);
+/* The same with messages made for it, which are freed; NULL: out of memory. */
+bool chat_build_begin_own(struct chat_build *b, const struct chat_inputs *in, json_t *messages,
+                          struct chat_prompt *out, struct error *err);
 /* Finish with root: the parser, and with grammar the grammar. Frees what begin
- * made; also to be called, with root PEG_NOTHING, when something failed. */
+ * made; a begin that failed left nothing to finish. */
 bool chat_build_end(struct chat_build *b, peg_id root, bool grammar, bool lazy);
 
 /* The generation prompt of a message to be continued: opening, think_start and
@@ -34,6 +37,9 @@ bool chat_build_end(struct chat_build *b, peg_id root, bool grammar, bool lazy);
  * Appends it to the prompt. Nothing when there is none to continue. */
 void chat_build_continue(struct chat_build *b, const char *opening, const char *think_start,
                          const char *think_end);
+
+/* Texts for chat_build_thinking and chat_build_preserve. */
+#define TOKENS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
 void chat_build_thinking(struct chat_build *b, const char *start, const char *const *ends);
 void chat_build_preserve(struct chat_build *b, const char *const *tokens);
@@ -52,6 +58,17 @@ bool chat_build_tool(const struct chat_build *b, size_t i, struct chat_tool *too
 /* Text made for the parser; lives as long as it. */
 struct slice chat_build_text(struct chat_build *b, const char *format, ...)
     __attribute__((format(printf, 2, 3)));
+
+/* A choice of the tools' rules, each made by one; context is one's. */
+peg_id chat_tool_choice(struct chat_build *b,
+                        peg_id (*one)(struct chat_build *, const struct chat_tool *, const void *),
+                        const void *context);
+
+/* Pieces with a tag. */
+peg_id chat_content_until(struct peg *g, const char *text);
+peg_id chat_content_rest(struct peg *g);
+peg_id chat_tool_name(struct peg *g, const struct chat_tool *tool);
+peg_id chat_tool_open(struct peg *g, peg_id inner);
 
 /* a, blanks, b */
 peg_id chat_spaced(struct chat_build *b, peg_id first, peg_id second);

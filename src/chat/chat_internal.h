@@ -91,5 +91,6 @@ bool chat_shape_content(const struct chat_caps *caps, json_t *messages);
 
 /* text without blanks at its ends. */
 struct slice chat_trim(struct slice text);
+bool chat_has_role(const json_t *message, const char *role);
 
 #endif

@@ -69,6 +69,12 @@ struct slice chat_trim(struct slice text)
     return text;
 }
 
+bool chat_has_role(const json_t *message, const char *role)
+{
+    const char *text = json_string_value(json_object_get(message, "role"));
+    return text && strcmp(text, role) == 0;
+}
+
 static void template_free(struct chat_template *t)
 {
     if (!t)

@@ -3,13 +3,6 @@
 #include "chat/chat_build.h"
 #include "chat/families.h"
 
-#define TOKENS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static bool fail(struct chat_build *b)
-{
-    return chat_build_end(b, PEG_NOTHING, false, false);
-}
-
 static peg_id rule(struct chat_build *b, const char *name, peg_id item)
 {
     return peg_rule(b->g, slice_of(name), item, false);
@@ -143,13 +136,8 @@ bool family_gpt_oss(const struct chat_inputs *in, struct chat_prompt *out, struc
         "<\\|start\\|>assistant(\\s+to)",
         "<\\|start\\|>assistant(<\\|channel\\|>(?:commentary|analysis)\\s+to)"};
     struct chat_build b;
-    json_t *messages = harmony_messages(in->messages);
-    bool begun = messages && chat_build_begin(&b, in, messages, NULL, out, err);
-    json_decref(messages);
-    if (!messages)
-        return error_memory(err);
-    if (!begun)
-        return fail(&b);
+    if (!chat_build_begin_own(&b, in, harmony_messages(in->messages), out, err))
+        return false;
     if (!in->add_generation_prompt)
         return_to_end(out);
     chat_build_thinking(&b, "<|channel|>analysis<|message|>", TOKENS("<|end|>"));
@@ -189,12 +177,6 @@ static json_t *tool_response(const json_t *message, const json_t *calls, size_t 
                      value);
 }
 
-static bool is_role(const json_t *message, const char *role)
-{
-    const char *text = json_string_value(json_object_get(message, "role"));
-    return text && strcmp(text, role) == 0;
-}
-
 static bool has_content(const json_t *message)
 {
     const json_t *content = json_object_get(message, "content");
@@ -208,19 +190,19 @@ static json_t *join_turns(const json_t *messages)
     for (size_t i = 0; i < n;) {
         json_t *message = json_array_get(messages, i++);
         json_t *calls = json_object_get(message, "tool_calls");
-        if (!is_role(message, "assistant") || json_array_size(calls) == 0) {
+        if (!chat_has_role(message, "assistant") || json_array_size(calls) == 0) {
             json_array_append(out, message);
             continue;
         }
         json_t *turn = json_pack("{s:s,s:O}", "role", "assistant", "tool_calls", calls);
         json_t *responses = json_array(), *thought = json_object_get(message, "reasoning_content");
-        for (size_t k = 0; i < n && is_role(json_array_get(messages, i), "tool"); i++, k++)
+        for (size_t k = 0; i < n && chat_has_role(json_array_get(messages, i), "tool"); i++, k++)
             json_array_append_new(responses, tool_response(json_array_get(messages, i), calls, k));
         if (json_array_size(responses) > 0)
             json_object_set(turn, "tool_responses", responses);
         json_decref(responses);
         const json_t *next = i < n ? json_array_get(messages, i) : NULL;
-        if (is_role(next, "assistant") && has_content(next) &&
+        if (chat_has_role(next, "assistant") && has_content(next) &&
             json_array_size(json_object_get(next, "tool_calls")) == 0) {
             json_object_set(turn, "content", json_object_get(next, "content"));
             i++;
@@ -325,7 +307,7 @@ bool family_gemma(const struct chat_inputs *in, struct chat_prompt *out, struct 
     bool begun = chat_build_begin(&b, in, messages, NULL, out, err);
     json_decref(messages);
     if (!begun)
-        return fail(&b);
+        return false;
     bool turn_over = slice_ends_with(str_slice(&out->text), SLICE("<turn|>\n"));
     if (in->add_generation_prompt && turn_over) {
         /* after content and calls the template forgets to open the next turn */

@@ -3,46 +3,6 @@
 #include "chat/chat_build.h"
 #include "chat/families.h"
 
-#define TOKENS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static bool fail(struct chat_build *b)
-{
-    return chat_build_end(b, PEG_NOTHING, false, false);
-}
-
-static peg_id content_until(struct peg *g, const char *text)
-{
-    return peg_tag(g, TAG_CONTENT, peg_until(g, text));
-}
-
-static peg_id content_rest(struct peg *g)
-{
-    return peg_tag(g, TAG_CONTENT, peg_rest(g));
-}
-
-static peg_id tool_name(struct peg *g, const struct chat_tool *tool)
-{
-    return peg_atomic(g, peg_tag(g, TAG_TOOL_NAME, peg_literal(g, tool->name)));
-}
-
-static peg_id tool_open(struct peg *g, peg_id inner)
-{
-    return peg_atomic(g, peg_tag(g, TAG_TOOL_OPEN, inner));
-}
-
-/* A choice of the tools' rules, each made by one. */
-static peg_id tool_choice(struct chat_build *b,
-                          peg_id (*one)(struct chat_build *, const struct chat_tool *))
-{
-    struct peg_ids tools = {0};
-    struct chat_tool tool;
-    for (size_t i = 0; chat_build_tool(b, i, &tool); i++) {
-        struct slice name = chat_build_text(b, "tool-%.*s", (int)tool.name.len, tool.name.data);
-        chat_ids_add(b, &tools, peg_rule(b->g, name, one(b, &tool), false));
-    }
-    return chat_choice_of(b, &tools);
-}
-
 /* ---- Ministral 3: [TOOL_CALLS]name[ARGS]{...} ---------------------------- */
 
 /* The template wants thoughts as a part of the content. */
@@ -73,23 +33,20 @@ static json_t *thoughts_as_parts(const json_t *messages)
     return out;
 }
 
-static peg_id ministral_call(struct chat_build *b, const struct chat_tool *tool)
+static peg_id ministral_call(struct chat_build *b, const struct chat_tool *tool,
+                             const void *context)
 {
+    (void)context;
     struct peg *g = b->g;
-    return SEQ(g, tool_open(g, SEQ(g, tool_name(g, tool), peg_text(g, "[ARGS]"))),
+    return SEQ(g, chat_tool_open(g, SEQ(g, chat_tool_name(g, tool), peg_text(g, "[ARGS]"))),
                chat_json_args(b, tool));
 }
 
 bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, struct error *err)
 {
     struct chat_build b;
-    json_t *messages = thoughts_as_parts(in->messages);
-    bool begun = messages && chat_build_begin(&b, in, messages, NULL, out, err);
-    json_decref(messages);
-    if (!messages)
-        return error_memory(err);
-    if (!begun)
-        return fail(&b);
+    if (!chat_build_begin_own(&b, in, thoughts_as_parts(in->messages), out, err))
+        return false;
     struct peg *g = b.g;
     chat_build_thinking(&b, "[THINK]", TOKENS("[/THINK]"));
     chat_build_preserve(&b, TOKENS("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]"));
@@ -105,15 +62,16 @@ bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, str
         root = chat_spaced(&b, root, chat_response(&b, "response-format"));
         root = chat_spaced(&b, root, peg_text(g, "```"));
     } else if (b.with_tools) {
-        peg_id call = SEQ(g, peg_text(g, "[TOOL_CALLS]"), tool_choice(&b, ministral_call));
+        peg_id call =
+            SEQ(g, peg_text(g, "[TOOL_CALLS]"), chat_tool_choice(&b, ministral_call, NULL));
         peg_id calls =
             peg_rule(g, SLICE("tool-call"),
                      peg_repeat(g, call, b.required, in->parallel_tool_calls ? -1 : 1), true);
-        root = chat_spaced(&b, thought, content_until(g, "[TOOL_CALLS]"));
+        root = chat_spaced(&b, thought, chat_content_until(g, "[TOOL_CALLS]"));
         root = chat_spaced(&b, root, calls);
     } else {
         grammar = false;
-        root = chat_spaced(&b, thought, content_rest(g));
+        root = chat_spaced(&b, thought, chat_content_rest(g));
     }
     if (grammar)
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, "[TOOL_CALLS]");
@@ -122,11 +80,13 @@ bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, str
 
 /* ---- Functionary v3.2: >>>name\n{...} ------------------------------------ */
 
-static peg_id functionary_call(struct chat_build *b, const struct chat_tool *tool)
+static peg_id functionary_call(struct chat_build *b, const struct chat_tool *tool,
+                               const void *context)
 {
+    (void)context;
     struct peg *g = b->g;
     return peg_tag(g, TAG_TOOL,
-                   SEQ(g, tool_open(g, SEQ(g, tool_name(g, tool), peg_text(g, "\n"))),
+                   SEQ(g, chat_tool_open(g, SEQ(g, chat_tool_name(g, tool), peg_text(g, "\n"))),
                        chat_json_args(b, tool)));
 }
 
@@ -135,7 +95,7 @@ bool family_functionary(const struct chat_inputs *in, struct chat_prompt *out, s
     static const char opening[] = "<|start_header_id|>assistant<|end_header_id|>\n\n>>>";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     chat_build_preserve(&b, TOKENS(">>>all"));
     if (in->has_continuation) {
@@ -145,12 +105,12 @@ bool family_functionary(const struct chat_inputs *in, struct chat_prompt *out, s
         str_append_slice(&out->generation_prompt, str_slice(&in->continue_content));
         str_append_slice(&out->text, str_slice(&out->generation_prompt));
     }
-    peg_id only_content = SEQ(g, peg_text(g, "all\n"), content_rest(g)), body = only_content;
+    peg_id only_content = SEQ(g, peg_text(g, "all\n"), chat_content_rest(g)), body = only_content;
     if (b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_PATTERN, ">>>(?!all)");
-        peg_id one = tool_choice(&b, functionary_call);
+        peg_id one = chat_tool_choice(&b, functionary_call, NULL);
         peg_id calls = peg_rule(g, SLICE("tools"), peg_some(g, one), true);
-        peg_id content = SEQ(g, peg_text(g, "all\n"), content_until(g, ">>>"));
+        peg_id content = SEQ(g, peg_text(g, "all\n"), chat_content_until(g, ">>>"));
         peg_id more = in->parallel_tool_calls ? calls : one;
         peg_id both = SEQ(g, content, peg_text(g, ">>>"), more);
         if (b.required)
@@ -164,14 +124,16 @@ bool family_functionary(const struct chat_inputs *in, struct chat_prompt *out, s
 
 /* ---- Kimi K2: functions.name:0 and JSON ---------------------------------- */
 
-static peg_id kimi_k2_call(struct chat_build *b, const struct chat_tool *tool)
+static peg_id kimi_k2_call(struct chat_build *b, const struct chat_tool *tool, const void *context)
 {
+    (void)context;
     struct peg *g = b->g;
     peg_id id = peg_atomic(g, peg_tag(g, TAG_TOOL_ID,
-                                      SEQ(g, peg_text(g, "functions."), tool_name(g, tool),
+                                      SEQ(g, peg_text(g, "functions."), chat_tool_name(g, tool),
                                           peg_text(g, ":"), peg_chars(g, "[0-9]", 1, -1))));
     return peg_tag(g, TAG_TOOL,
-                   SEQ(g, tool_open(g, SEQ(g, id, peg_text(g, "<|tool_call_argument_begin|>"))),
+                   SEQ(g,
+                       chat_tool_open(g, SEQ(g, id, peg_text(g, "<|tool_call_argument_begin|>"))),
                        chat_json_args(b, tool),
                        peg_atomic(g, peg_tag(g, TAG_TOOL_CLOSE,
                                              peg_optional(g, peg_text(g, "<|tool_call_end|>"))))));
@@ -183,7 +145,7 @@ bool family_kimi_k2(const struct chat_inputs *in, struct chat_prompt *out, struc
     static const char section[] = "<|tool_calls_section_begin|>", call[] = "<|tool_call_begin|>";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     chat_build_thinking(&b, "<think>", TOKENS("</think>"));
     chat_build_preserve(&b, TOKENS(section, "<|tool_calls_section_end|>", call,
@@ -197,11 +159,11 @@ bool family_kimi_k2(const struct chat_inputs *in, struct chat_prompt *out, struc
                                       peg_tag(g, TAG_REASONING, peg_until_any(g, ends, 3)),
                                       peg_optional(g, peg_text(g, "</think>"))));
     }
-    peg_id body = content_rest(g);
+    peg_id body = chat_content_rest(g);
     if (b.with_tools) {
         const struct slice starts[] = {slice_of(section), slice_of(call)};
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, call);
-        peg_id one = SEQ(g, peg_text(g, call), tool_choice(&b, kimi_k2_call));
+        peg_id one = SEQ(g, peg_text(g, call), chat_tool_choice(&b, kimi_k2_call, NULL));
         peg_id calls =
             peg_rule(g, SLICE("tool-call"),
                      SEQ(g, peg_repeat(g, one, b.required, in->parallel_tool_calls ? -1 : 1),
@@ -217,12 +179,13 @@ bool family_kimi_k2(const struct chat_inputs *in, struct chat_prompt *out, struc
 
 /* ---- GigaChat 3 ---------------------------------------------------------- */
 
-static peg_id gigachat_call(struct chat_build *b, const struct chat_tool *tool)
+static peg_id gigachat_call(struct chat_build *b, const struct chat_tool *tool, const void *context)
 {
+    (void)context;
     struct peg *g = b->g;
-    peg_id name = peg_json_member(g, "name",
-                                  SEQ(g, peg_text(g, "\""), tool_name(g, tool), peg_text(g, "\"")));
-    peg_id open = tool_open(g, chat_spaced(b, peg_text(g, "{"), name));
+    peg_id name = peg_json_member(
+        g, "name", SEQ(g, peg_text(g, "\""), chat_tool_name(g, tool), peg_text(g, "\"")));
+    peg_id open = chat_tool_open(g, chat_spaced(b, peg_text(g, "{"), name));
     peg_id made = chat_spaced(b, open, peg_text(g, ","));
     made = chat_spaced(b, made, peg_json_member(g, "arguments", chat_json_args(b, tool)));
     return chat_spaced(b, made, peg_text(g, "}"));
@@ -233,7 +196,7 @@ bool family_gigachat(const struct chat_inputs *in, struct chat_prompt *out, stru
     static const char call[] = "<|message_sep|>\n\nfunction call<|role_sep|>\n";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     chat_build_preserve(&b, TOKENS("<|message_sep|>\n\n", "<|role_sep|>\n"));
     if (in->has_continuation) {
@@ -242,14 +205,15 @@ bool family_gigachat(const struct chat_inputs *in, struct chat_prompt *out, stru
         str_append_slice(&out->generation_prompt, str_slice(&in->continue_content));
         str_append_slice(&out->text, str_slice(&out->generation_prompt));
     }
-    peg_id body = content_rest(g);
+    peg_id body = chat_content_rest(g);
     if (b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, call);
-        peg_id one = peg_rule(g, SLICE("tool-call"),
-                              SEQ(g, peg_text(g, call), tool_choice(&b, gigachat_call)), false);
+        peg_id one =
+            peg_rule(g, SLICE("tool-call"),
+                     SEQ(g, peg_text(g, call), chat_tool_choice(&b, gigachat_call, NULL)), false);
         peg_id calls =
             peg_rule(g, SLICE("tool-call-root"), peg_repeat(g, one, b.required, 1), true);
-        body = chat_spaced(&b, content_until(g, "<|message_sep|>\n\n"), calls);
+        body = chat_spaced(&b, chat_content_until(g, "<|message_sep|>\n\n"), calls);
     }
     return chat_build_end(&b, SEQ(g, peg_text(g, "assistant<|role_sep|>\n"), body), b.with_tools,
                           in->tool_choice == CHAT_TOOLS_AUTO);
@@ -266,7 +230,7 @@ bool family_cohere2(const struct chat_inputs *in, struct chat_prompt *out, struc
                       action[] = "<|START_ACTION|>", action_end[] = "<|END_ACTION|>";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     chat_build_thinking(&b, think, TOKENS(think_end));
     chat_build_preserve(&b,
@@ -283,10 +247,10 @@ bool family_cohere2(const struct chat_inputs *in, struct chat_prompt *out, struc
     peg_id inner = peg_until_any(g, ends, 3), close = peg_optional(g, peg_text(g, think_end));
     peg_id thought = b.extract ? SEQ(g, peg_text(g, think), peg_tag(g, TAG_REASONING, inner), close)
                                : peg_tag(g, TAG_CONTENT, SEQ(g, peg_text(g, think), inner, close));
-    peg_id body =
-        SEQ(g, peg_text(g, text),
-            in->schema ? chat_response(&b, "response-format-schema") : content_until(g, text_end),
-            peg_optional(g, peg_text(g, text_end)));
+    peg_id body = SEQ(g, peg_text(g, text),
+                      in->schema ? chat_response(&b, "response-format-schema")
+                                 : chat_content_until(g, text_end),
+                      peg_optional(g, peg_text(g, text_end)));
     if (b.with_tools) {
         static const struct slice order[] = {
             {"tool_call_id", 12}, {"tool_name", 9}, {"parameters", 10}};
@@ -329,8 +293,9 @@ static peg_id lfm2_argument(struct chat_build *b, const char *key, const json_t 
                        peg_atomic(g, peg_tag(g, TAG_TOOL_ARG_CLOSE, PEG_NOTHING))));
 }
 
-static peg_id lfm2_call(struct chat_build *b, const struct chat_tool *tool)
+static peg_id lfm2_call(struct chat_build *b, const struct chat_tool *tool, const void *context)
 {
+    (void)context;
     struct peg *g = b->g;
     struct peg_ids all = {0};
     const char *key;
@@ -346,8 +311,8 @@ static peg_id lfm2_call(struct chat_build *b, const struct chat_tool *tool)
     }
     VEC_FREE(&all);
     return peg_tag(g, TAG_TOOL,
-                   SEQ(g, tool_open(g, SEQ(g, tool_name(g, tool), peg_text(g, "("))), peg_space(g),
-                       peg_tag(g, TAG_TOOL_ARGS, args), peg_space(g),
+                   SEQ(g, chat_tool_open(g, SEQ(g, chat_tool_name(g, tool), peg_text(g, "("))),
+                       peg_space(g), peg_tag(g, TAG_TOOL_ARGS, args), peg_space(g),
                        peg_atomic(g, peg_tag(g, TAG_TOOL_CLOSE, peg_text(g, ")")))));
 }
 
@@ -371,13 +336,8 @@ static bool build_lfm2(const struct chat_inputs *in, bool list_tokens, struct ch
     static const char opening[] = "<|im_start|>assistant\n", start[] = "<|tool_call_start|>",
                       end[] = "<|tool_call_end|>";
     struct chat_build b;
-    json_t *messages = with_thinking(in->messages);
-    bool begun = messages && chat_build_begin(&b, in, messages, NULL, out, err);
-    json_decref(messages);
-    if (!messages)
-        return error_memory(err);
-    if (!begun)
-        return fail(&b);
+    if (!chat_build_begin_own(&b, in, with_thinking(in->messages), out, err))
+        return false;
     struct peg *g = b.g;
     chat_build_thinking(&b, "<think>", TOKENS("</think>"));
     chat_build_preserve(&b, TOKENS(start, end, "<think>", "</think>"));
@@ -390,16 +350,16 @@ static bool build_lfm2(const struct chat_inputs *in, bool list_tokens, struct ch
                                       peg_tag(g, TAG_REASONING, peg_until(g, "</think>")),
                                       peg_text(g, "</think>")));
     if (b.with_tools) {
-        peg_id one = tool_choice(&b, lfm2_call), more = PEG_NOTHING;
+        peg_id one = chat_tool_choice(&b, lfm2_call, NULL), more = PEG_NOTHING;
         if (in->parallel_tool_calls)
             more = peg_any_number(g, SEQ(g, peg_text(g, ","), peg_space(g), one));
         peg_id calls = peg_rule(g, SLICE("tool-call"),
                                 SEQ(g, peg_text(g, start), peg_text(g, "["), peg_space(g), one,
                                     more, peg_space(g), peg_text(g, "]"), peg_text(g, end)),
                                 true);
-        body = SEQ(g, content_until(g, start), b.required ? calls : peg_optional(g, calls));
+        body = SEQ(g, chat_content_until(g, start), b.required ? calls : peg_optional(g, calls));
     } else {
-        body = in->schema ? chat_response(&b, "response-format-schema") : content_rest(g);
+        body = in->schema ? chat_response(&b, "response-format-schema") : chat_content_rest(g);
     }
     if (in->schema || b.with_tools)
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, start);

@@ -2,33 +2,6 @@
 #include "chat/chat_build.h"
 #include "chat/families.h"
 
-#define TOKENS(...) ((const char *const[]){__VA_ARGS__, NULL})
-
-static bool fail(struct chat_build *b)
-{
-    return chat_build_end(b, PEG_NOTHING, false, false);
-}
-
-static peg_id content_until(struct peg *g, const char *text)
-{
-    return peg_tag(g, TAG_CONTENT, peg_until(g, text));
-}
-
-static peg_id content_rest(struct peg *g)
-{
-    return peg_tag(g, TAG_CONTENT, peg_rest(g));
-}
-
-static peg_id tool_name(struct peg *g, const struct chat_tool *tool)
-{
-    return peg_atomic(g, peg_tag(g, TAG_TOOL_NAME, peg_literal(g, tool->name)));
-}
-
-static peg_id tool_open(struct peg *g, peg_id inner)
-{
-    return peg_atomic(g, peg_tag(g, TAG_TOOL_OPEN, inner));
-}
-
 static peg_id tool_close(struct peg *g, peg_id inner)
 {
     return peg_atomic(g, peg_tag(g, TAG_TOOL_CLOSE, inner));
@@ -56,21 +29,6 @@ static peg_id arg_value(struct chat_build *b, const struct chat_tool *tool, cons
     return chat_schema_is_text(schema, tool->parameters)
                ? chat_text_arg(b, close, true)
                : SEQ(b->g, chat_json_arg(b, tool, key, schema), arg_close(b->g, close));
-}
-
-/* A choice of the tools' rules, each made by one. */
-static peg_id tool_choice(struct chat_build *b,
-                          peg_id (*one)(struct chat_build *, const struct chat_tool *,
-                                        const void *),
-                          const void *context)
-{
-    struct peg_ids tools = {0};
-    struct chat_tool tool;
-    for (size_t i = 0; chat_build_tool(b, i, &tool); i++) {
-        struct slice name = chat_build_text(b, "tool-%.*s", (int)tool.name.len, tool.name.data);
-        chat_ids_add(b, &tools, peg_rule(b->g, name, one(b, &tool, context), false));
-    }
-    return chat_choice_of(b, &tools);
 }
 
 /* Any of the arguments, any number of them, blanks between. */
@@ -114,12 +72,12 @@ static peg_id qwen_call(struct chat_build *b, const struct chat_tool *tool, cons
     const struct chat_arg_style style = {
         .argument = qwen_argument, .any_order = true, .tight = true};
     (void)context;
-    return peg_tag(
-        g, TAG_TOOL,
-        SEQ(g,
-            tool_open(g, SEQ(g, peg_text(g, "<function="), tool_name(g, tool), peg_text(g, ">\n"))),
-            peg_tag(g, TAG_TOOL_ARGS, chat_arguments(b, tool, &style, NULL)),
-            tool_close(g, peg_text(g, "</function>\n"))));
+    return peg_tag(g, TAG_TOOL,
+                   SEQ(g,
+                       chat_tool_open(g, SEQ(g, peg_text(g, "<function="), chat_tool_name(g, tool),
+                                             peg_text(g, ">\n"))),
+                       peg_tag(g, TAG_TOOL_ARGS, chat_arguments(b, tool, &style, NULL)),
+                       tool_close(g, peg_text(g, "</function>\n"))));
 }
 
 /* Calls start with their tag, or where the model leaves that out with a known
@@ -141,7 +99,7 @@ static peg_id qwen_calls(struct chat_build *b)
     peg_id content = peg_tag(g, TAG_CONTENT, peg_until_any(g, starts.data, starts.n));
     VEC_FREE(&starts);
     peg_id body =
-        SEQ(g, tool_choice(b, qwen_call, NULL), peg_text(g, "</tool_call>"), peg_space(g));
+        SEQ(g, chat_tool_choice(b, qwen_call, NULL), peg_text(g, "</tool_call>"), peg_space(g));
     peg_id tag = peg_text(g, "<tool_call>\n");
     peg_id first = peg_rule(g, SLICE("tool-call-first"), SEQ(g, peg_optional(g, tag), body), false);
     peg_id more = peg_rule(g, SLICE("tool-call"), SEQ(g, tag, body), false);
@@ -156,7 +114,7 @@ bool family_qwen_coder(const struct chat_inputs *in, struct chat_prompt *out, st
     static const char opening[] = "<|im_start|>assistant\n";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     bool thinks = chat_template_has(in->t, "<think>");
     chat_build_preserve(&b, TOKENS("<tool_call>", "</tool_call>"));
@@ -181,7 +139,7 @@ bool family_qwen_coder(const struct chat_inputs *in, struct chat_prompt *out, st
     if (in->schema)
         body = chat_response(&b, "response-format");
     else
-        body = b.with_tools ? qwen_calls(&b) : content_rest(g);
+        body = b.with_tools ? qwen_calls(&b) : chat_content_rest(g);
     return chat_build_end(&b, SEQ(g, peg_text(g, opening), chat_spaced(&b, thought, body)),
                           in->schema || b.with_tools,
                           in->tools && in->tool_choice == CHAT_TOOLS_AUTO);
@@ -215,8 +173,8 @@ static peg_id minicpm_call(struct chat_build *b, const struct chat_tool *tool, c
 {
     struct peg *g = b->g;
     (void)context;
-    peg_id open = tool_open(
-        g, SEQ(g, peg_text(g, "<function name=\""), tool_name(g, tool), peg_text(g, "\">")));
+    peg_id open = chat_tool_open(
+        g, SEQ(g, peg_text(g, "<function name=\""), chat_tool_name(g, tool), peg_text(g, "\">")));
     peg_id args = peg_tag(g, TAG_TOOL_ARGS, loose_arguments(b, tool, minicpm_argument, true));
     peg_id made =
         chat_spaced(b, chat_spaced(b, open, args), tool_close(g, peg_text(g, "</function>")));
@@ -228,7 +186,7 @@ bool family_minicpm(const struct chat_inputs *in, struct chat_prompt *out, struc
     static const char opening[] = "<|im_start|>assistant\n";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     chat_build_thinking(&b, "<think>", TOKENS("</think>"));
     chat_build_preserve(
@@ -247,13 +205,13 @@ bool family_minicpm(const struct chat_inputs *in, struct chat_prompt *out, struc
     if (in->schema) {
         body = chat_response(&b, "response-format");
     } else if (b.with_tools) {
-        peg_id call = SEQ(g, tool_choice(&b, minicpm_call, NULL), peg_space(g));
+        peg_id call = SEQ(g, chat_tool_choice(&b, minicpm_call, NULL), peg_space(g));
         peg_id calls = peg_rule(g, SLICE("tool-call"),
                                 peg_repeat(g, call, 1, in->parallel_tool_calls ? -1 : 1), true);
-        body = SEQ(g, content_until(g, "<function"), b.required ? calls : peg_optional(g, calls),
-                   peg_end(g));
+        body = SEQ(g, chat_content_until(g, "<function"),
+                   b.required ? calls : peg_optional(g, calls), peg_end(g));
     } else {
-        body = SEQ(g, content_rest(g), peg_end(g));
+        body = SEQ(g, chat_content_rest(g), peg_end(g));
     }
     if (in->schema || b.with_tools)
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, "<function");
@@ -278,10 +236,10 @@ static peg_id muse_call(struct chat_build *b, const struct chat_tool *tool, cons
 {
     struct peg *g = b->g;
     (void)context;
-    peg_id open = tool_open(g, SEQ(g, peg_text(g, " to="), peg_until(g, "<|message|>"),
-                                   peg_text(g, "<|message|><atem:function_calls>"), peg_space(g),
-                                   peg_text(g, "<atem:invoke name=\""), tool_name(g, tool),
-                                   peg_text(g, "\">"), peg_space(g)));
+    peg_id open = chat_tool_open(g, SEQ(g, peg_text(g, " to="), peg_until(g, "<|message|>"),
+                                        peg_text(g, "<|message|><atem:function_calls>"),
+                                        peg_space(g), peg_text(g, "<atem:invoke name=\""),
+                                        chat_tool_name(g, tool), peg_text(g, "\">"), peg_space(g)));
     peg_id args = peg_tag(g, TAG_TOOL_ARGS, loose_arguments(b, tool, muse_argument, true));
     peg_id close = tool_close(g, SEQ(g, peg_text(g, "</atem:invoke>"), peg_space(g),
                                      peg_text(g, "</atem:function_calls>")));
@@ -293,7 +251,7 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
     static const char opening[] = "<|start|>assistant";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     str_clear(&out->generation_prompt);
     str_append_text(&out->generation_prompt, opening);
@@ -310,7 +268,7 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
                         "<|eom|><|start|>assistant to=user<|message|>");
     peg_id start = peg_rule(g, SLICE("start"), peg_text(g, opening), false);
     if (!b.extract && !b.with_tools)
-        return chat_build_end(&b, SEQ(g, start, content_rest(g)), false, false);
+        return chat_build_end(&b, SEQ(g, start, chat_content_rest(g)), false, false);
     peg_id thought =
         peg_rule(g, SLICE("analysis"),
                  SEQ(g, peg_text(g, " to=self<|message|>"),
@@ -328,7 +286,7 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
         chat_build_trigger(&b, CHAT_TRIGGER_PATTERN,
                            "<\\|start\\|>assistant( to=(?!self<\\|message\\|>)"
                            "(?!user<\\|message\\|>)[^<]*?<\\|message\\|>)");
-        peg_id one = tool_choice(&b, muse_call, NULL), calls = one;
+        peg_id one = chat_tool_choice(&b, muse_call, NULL), calls = one;
         if (in->parallel_tool_calls)
             calls = SEQ(g, one, peg_any_number(g, SEQ(g, peg_text(g, "<|eom|>"), start, one)));
         calls = peg_rule(g, SLICE("tool-call"), calls, true);
@@ -363,13 +321,13 @@ static peg_id kimi_call(struct chat_build *b, const struct chat_tool *tool, cons
 {
     struct peg *g = b->g;
     (void)context;
-    return peg_tag(
-        g, TAG_TOOL,
-        SEQ(g,
-            tool_open(g, SEQ(g, peg_text(g, "<|open|>call tool=\""), tool_name(g, tool),
-                             peg_text(g, "\""), peg_until(g, "<|sep|>"), peg_text(g, "<|sep|>"))),
-            peg_tag(g, TAG_TOOL_ARGS, loose_arguments(b, tool, kimi_argument, false)),
-            tool_close(g, peg_text(g, "<|close|>call<|sep|>"))));
+    return peg_tag(g, TAG_TOOL,
+                   SEQ(g,
+                       chat_tool_open(g, SEQ(g, peg_text(g, "<|open|>call tool=\""),
+                                             chat_tool_name(g, tool), peg_text(g, "\""),
+                                             peg_until(g, "<|sep|>"), peg_text(g, "<|sep|>"))),
+                       peg_tag(g, TAG_TOOL_ARGS, loose_arguments(b, tool, kimi_argument, false)),
+                       tool_close(g, peg_text(g, "<|close|>call<|sep|>"))));
 }
 
 bool family_kimi_k3(const struct chat_inputs *in, struct chat_prompt *out, struct error *err)
@@ -381,7 +339,7 @@ bool family_kimi_k3(const struct chat_inputs *in, struct chat_prompt *out, struc
                       end[] = "<|close|>message<|sep|>";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     chat_build_thinking(&b, think, TOKENS(think_end));
     chat_build_preserve(&b, TOKENS("<|open|>", "<|close|>", "<|sep|>", "<|end_of_msg|>"));
@@ -405,7 +363,8 @@ bool family_kimi_k3(const struct chat_inputs *in, struct chat_prompt *out, struc
     if (b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, section);
         calls = peg_rule(g, SLICE("kimi-k3-tool-call"),
-                         SEQ(g, peg_text(g, section), peg_some(g, tool_choice(&b, kimi_call, NULL)),
+                         SEQ(g, peg_text(g, section),
+                             peg_some(g, chat_tool_choice(&b, kimi_call, NULL)),
                              peg_text(g, "<|close|>tools<|sep|>"), closing),
                          true);
         if (!b.required)
@@ -445,8 +404,8 @@ static peg_id deepseek_call(struct chat_build *b, const struct chat_tool *tool, 
     (void)context;
     return peg_tag(g, TAG_TOOL,
                    SEQ(g,
-                       tool_open(g, SEQ(g, peg_text(g, "<" DSML "invoke name=\""),
-                                        tool_name(g, tool), peg_text(g, "\">\n"))),
+                       chat_tool_open(g, SEQ(g, peg_text(g, "<" DSML "invoke name=\""),
+                                             chat_tool_name(g, tool), peg_text(g, "\">\n"))),
                        chat_arguments(b, tool, &style, NULL), peg_space(g),
                        tool_close(g, peg_text(g, "</" DSML "invoke>"))));
 }
@@ -465,12 +424,6 @@ static size_t place_of(const json_t *calls, const json_t *message)
     return 0;
 }
 
-static bool is_role(const json_t *message, const char *role)
-{
-    const char *text = json_string_value(json_object_get(message, "role"));
-    return text && strcmp(text, role) == 0;
-}
-
 /* V4 reads the results of several calls in the order of the calls. */
 static json_t *results_in_call_order(const json_t *messages)
 {
@@ -480,17 +433,17 @@ static json_t *results_in_call_order(const json_t *messages)
     for (size_t i = 0; out && i < n; i++) {
         json_t *message = json_array_get(out, i);
         const json_t *own = json_object_get(message, "tool_calls");
-        if (is_role(message, "assistant") && json_array_size(own) > 0)
+        if (chat_has_role(message, "assistant") && json_array_size(own) > 0)
             calls = own;
-        if (!is_role(message, "tool") || !calls)
+        if (!chat_has_role(message, "tool") || !calls)
             continue;
         /* insertion: move it before later ones of the same run */
         for (size_t k = i; k > 0;) {
             size_t before = k - 1;
-            while (before > 0 && is_role(json_array_get(out, before), "user"))
+            while (before > 0 && chat_has_role(json_array_get(out, before), "user"))
                 before--;
             json_t *other = json_array_get(out, before);
-            if (!is_role(other, "tool") || place_of(calls, other) <= place_of(calls, message))
+            if (!chat_has_role(other, "tool") || place_of(calls, other) <= place_of(calls, message))
                 break;
             json_t *a = json_incref(json_array_get(out, k)), *c = json_incref(other);
             json_array_set_new(out, k, c);
@@ -515,7 +468,7 @@ bool family_deepseek(const struct chat_inputs *in, struct chat_prompt *out, stru
     json_decref(messages);
     json_decref(more);
     if (!begun)
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     chat_build_thinking(&b, "<think>", TOKENS("</think>", start));
     chat_build_preserve(&b, TOKENS(DSML, "<think>", "</think>"));
@@ -539,7 +492,7 @@ bool family_deepseek(const struct chat_inputs *in, struct chat_prompt *out, stru
         body = SEQ(g, thought, peg_rule(g, SLICE("response-format"), json, false));
     } else if (b.with_tools) {
         const struct slice starts[] = {slice_of(apart), slice_of(start), SLICE("</think>")};
-        peg_id one = tool_choice(&b, deepseek_call, NULL), rest = PEG_NOTHING;
+        peg_id one = chat_tool_choice(&b, deepseek_call, NULL), rest = PEG_NOTHING;
         if (in->parallel_tool_calls)
             rest = peg_any_number(g, SEQ(g, peg_space(g), one));
         peg_id calls = peg_rule(
@@ -555,7 +508,7 @@ bool family_deepseek(const struct chat_inputs *in, struct chat_prompt *out, stru
                               peg_space(g), calls),
                           body);
     } else {
-        body = SEQ(g, thought, content_rest(g));
+        body = SEQ(g, thought, chat_content_rest(g));
     }
     if (in->schema || b.with_tools)
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, start);
@@ -659,8 +612,8 @@ static peg_id minimax_call(struct chat_build *b, const struct chat_tool *tool, c
     struct slice rule = chat_build_text(b, "tool-%.*s-arg", (int)tool->name.len, tool->name.data);
     return peg_tag(g, TAG_TOOL,
                    SEQ(g,
-                       tool_open(g, SEQ(g, peg_text(g, NS "<invoke name=\""), tool_name(g, tool),
-                                        peg_text(g, "\">"))),
+                       chat_tool_open(g, SEQ(g, peg_text(g, NS "<invoke name=\""),
+                                             chat_tool_name(g, tool), peg_text(g, "\">"))),
                        peg_space(g),
                        minimax_members(b, tool->parameters, tool->parameters, rule, 0),
                        peg_space(g), tool_close(g, peg_text(g, NS "</invoke>"))));
@@ -672,7 +625,7 @@ bool family_minimax_m3(const struct chat_inputs *in, struct chat_prompt *out, st
                       start[] = NS "<tool_call>", end[] = NS "</tool_call>";
     struct chat_build b;
     if (!chat_build_begin(&b, in, NULL, NULL, out, err))
-        return fail(&b);
+        return false;
     struct peg *g = b.g;
     out->format = CHAT_FORMAT_PEG_MINIMAX_M3;
     chat_build_thinking(&b, think, TOKENS(think_end));
@@ -703,16 +656,16 @@ bool family_minimax_m3(const struct chat_inputs *in, struct chat_prompt *out, st
                 chat_response(&b, "response-format-schema"), peg_space(g), peg_text(g, "```"));
         body = peg_rule(g, SLICE("response-format"), json, false);
     } else if (b.with_tools) {
-        peg_id one = tool_choice(&b, minimax_call, NULL), rest = PEG_NOTHING;
+        peg_id one = chat_tool_choice(&b, minimax_call, NULL), rest = PEG_NOTHING;
         if (in->parallel_tool_calls)
             rest = peg_any_number(g, SEQ(g, peg_space(g), one));
         peg_id calls = peg_rule(
             g, SLICE("tool-call"),
             SEQ(g, peg_text(g, start), peg_space(g), one, rest, peg_space(g), peg_text(g, end)),
             true);
-        body = SEQ(g, content_until(g, start), b.required ? calls : peg_optional(g, calls));
+        body = SEQ(g, chat_content_until(g, start), b.required ? calls : peg_optional(g, calls));
     } else {
-        body = content_rest(g);
+        body = chat_content_rest(g);
     }
     if (in->schema || b.with_tools)
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, start);
