@@ -9,6 +9,23 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* ---- the vector that float_simd.h is written in ---- */
+
+typedef __m256 vf;
+#define VF_LANES           8
+#define vf_load            _mm256_loadu_ps
+#define vf_store           _mm256_storeu_ps
+#define vf_set             _mm256_set1_ps
+#define vf_add             _mm256_add_ps
+#define vf_sub             _mm256_sub_ps
+#define vf_mul             _mm256_mul_ps
+#define vf_div             _mm256_div_ps
+#define vf_fma             _mm256_fmadd_ps
+#define vf_fnma            _mm256_fnmadd_ps
+#define vf_sum             sum8
+#define FLOAT_TAILS        1
+#define DECODES_FIFTH_BITS 1
+
 INLINE float sum8(__m256 v)
 {
     __m128 s = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
@@ -67,50 +84,6 @@ INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float
             _mm256_storeu_ps(acc + (i * stride + t) * DOT_LANES + 8, sum[i][t][1]);
         }
     }
-}
-
-INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc)
-{
-    size_t i = 0;
-    for (; i + 2 <= n_w; i += 2) {
-        float *row = acc + i * n_x * DOT_LANES;
-        size_t t = 0;
-        for (; t + 2 <= n_x; t += 2)
-            dots(dtype, w + i, 2, x + t, 2, n, row + t * DOT_LANES, n_x);
-        for (; t < n_x; t++)
-            dots(dtype, w + i, 2, x + t, 1, n, row + t * DOT_LANES, n_x);
-    }
-    for (; i < n_w; i++) {
-        for (size_t t = 0; t < n_x; t++)
-            dots(dtype, w + i, 1, x + t, 1, n, acc + (i * n_x + t) * DOT_LANES, n_x);
-    }
-}
-
-void float_dots_avx2(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                     size_t n_x, size_t n, float *acc)
-{
-    size_t whole = n / DOT_LANES * DOT_LANES;
-    switch (dtype) {
-    case DTYPE_F16:
-        dots_dtype(DTYPE_F16, w, n_w, x, n_x, whole, acc);
-        break;
-    case DTYPE_BF16:
-        dots_dtype(DTYPE_BF16, w, n_w, x, n_x, whole, acc);
-        break;
-    default:
-        dots_dtype(DTYPE_F32, w, n_w, x, n_x, whole, acc);
-        break;
-    }
-    if (whole == n)
-        return;
-    const void *w_tail[DOT_WEIGHTS];
-    const float *x_tail[DOT_TOKENS];
-    for (size_t i = 0; i < n_w; i++)
-        w_tail[i] = (const char *)w[i] + whole * dtype_info(dtype)->block_bytes;
-    for (size_t t = 0; t < n_x; t++)
-        x_tail[t] = x[t] + whole;
-    float_dots_generic(dtype, w_tail, n_w, x_tail, n_x, n - whole, acc);
 }
 
 float lanes_sum_avx2(const float *acc)
@@ -189,41 +162,12 @@ INLINE void decode_block(enum dtype dtype, const uint8_t *b, float *out)
     }
 }
 
-#define DECODE_BLOCKS(dtype)                                                                       \
-    for (size_t i = 0; i < n / 32; i++)                                                            \
-        decode_block(dtype, in + i * dtype_info(dtype)->block_bytes, out + 32 * i);                \
-    break
-
-void decode_avx2(enum dtype dtype, const void *blocks, float *out, size_t n)
+INLINE __m256 vf_half(__m256 x)
 {
-    const uint8_t *in = blocks;
-    switch (dtype) {
-    case DTYPE_F32:
-        memcpy(out, blocks, n * sizeof *out);
-        break;
-    case DTYPE_F16:
-        decode_halves(DTYPE_F16, in, out, n);
-        break;
-    case DTYPE_BF16:
-        decode_halves(DTYPE_BF16, in, out, n);
-        break;
-    case DTYPE_Q8_0:
-        DECODE_BLOCKS(DTYPE_Q8_0);
-    case DTYPE_Q4_0:
-        DECODE_BLOCKS(DTYPE_Q4_0);
-    case DTYPE_Q4_1:
-        DECODE_BLOCKS(DTYPE_Q4_1);
-    case DTYPE_Q5_0:
-        DECODE_BLOCKS(DTYPE_Q5_0);
-    case DTYPE_Q5_1:
-        DECODE_BLOCKS(DTYPE_Q5_1);
-    case DTYPE_IQ4_NL:
-        DECODE_BLOCKS(DTYPE_IQ4_NL);
-    default:
-        dtype_decode(dtype, blocks, out, n);
-        break;
-    }
+    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
 }
+
+#include "kernels/float_simd.h"
 
 /* ---- attention ---- */
 
@@ -301,125 +245,19 @@ void values_avx2(const float *weights, size_t stride, size_t n_q, const float *v
         value_rows(weights + i * stride, stride, 1, v, n_k, dim, out + i);
 }
 
-INLINE __m256 to_half(__m256 x)
-{
-    return _mm256_cvtph_ps(_mm256_cvtps_ph(x, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
-}
-
-/* n_v vectors (a constant) of sums from dimension d on, kept in registers. */
-INLINE void value_halves(const float *weights, const float *shrink, const float *v, size_t n_k,
-                         size_t dim, size_t d, size_t n_v, float *acc)
-{
-    __m256 sum[8];
-    for (size_t i = 0; i < n_v; i++)
-        sum[i] = _mm256_loadu_ps(acc + d + 8 * i);
-    for (size_t c = 0; c < n_k; c++) {
-        if (weights[c] == 0)
-            continue;
-        if (shrink[c] != 1) {
-            for (size_t i = 0; i < n_v; i++)
-                sum[i] = to_half(_mm256_mul_ps(sum[i], _mm256_set1_ps(shrink[c])));
-        }
-        __m256 w = _mm256_set1_ps(weights[c]);
-        const float *row = v + c * dim + d;
-        for (size_t i = 0; i < n_v; i++)
-            sum[i] = to_half(_mm256_fmadd_ps(_mm256_loadu_ps(row + 8 * i), w, sum[i]));
-    }
-    for (size_t i = 0; i < n_v; i++)
-        _mm256_storeu_ps(acc + d + 8 * i, sum[i]);
-}
-
-void values_half_avx2(const float *weights, const float *shrink, const float *v, size_t n_k,
-                      size_t dim, float *acc)
-{
-    size_t d = 0;
-    for (; d + 64 <= dim; d += 64)
-        value_halves(weights, shrink, v, n_k, dim, d, 8, acc);
-    for (; d + 8 <= dim; d += 8)
-        value_halves(weights, shrink, v, n_k, dim, d, 1, acc);
-    for (size_t c = 0; d < dim && c < n_k; c++) {
-        if (weights[c] == 0)
-            continue;
-        for (size_t i = d; i < dim; i++) {
-            float kept = f16_to_f32(f32_to_f16(acc[i] * shrink[c]));
-            acc[i] = f16_to_f32(f32_to_f16(fmaf(v[c * dim + i], weights[c], kept)));
-        }
-    }
-}
-
 /* ---- exponentials ---- */
 
-/* exp(x) = 2^n exp(r), as in avx512_float.c; below -87 it is 0, since 2^n is
- * made of exponent bits. */
-INLINE __m256 exp8(__m256 x)
+/* Below -87 it is 0, since 2^n is made of exponent bits. */
+INLINE vf vf_exp(vf x)
 {
     __m256 tiny = _mm256_cmp_ps(x, _mm256_set1_ps(-87), _CMP_LT_OQ);
     x = _mm256_min_ps(_mm256_max_ps(x, _mm256_set1_ps(-87)), _mm256_set1_ps(88));
     __m256 n = _mm256_round_ps(_mm256_mul_ps(x, _mm256_set1_ps(1.44269504089f)),
                                _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m256 r = _mm256_fnmadd_ps(n, _mm256_set1_ps(0.693359375f), x);
-    r = _mm256_fnmadd_ps(n, _mm256_set1_ps(-2.12194440e-4f), r);
-    __m256 p = _mm256_set1_ps(1.0f / 720);
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 120));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 24));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1.0f / 6));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(0.5f));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1));
-    p = _mm256_fmadd_ps(p, r, _mm256_set1_ps(1));
     __m256i exponent = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
-    p = _mm256_mul_ps(p, _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23)));
-    return _mm256_andnot_ps(tiny, p);
+    __m256 power = _mm256_castsi256_ps(_mm256_slli_epi32(exponent, 23));
+    return _mm256_andnot_ps(tiny, _mm256_mul_ps(exp_fraction(x, n), power));
 }
 
-float exp_sum_avx2(const float *x, float max, size_t n, float *y)
-{
-    __m256 sum = _mm256_setzero_ps(), shift = _mm256_set1_ps(max);
-    size_t i = 0;
-    for (; i + 8 <= n; i += 8) {
-        __m256 e = exp8(_mm256_sub_ps(_mm256_loadu_ps(x + i), shift));
-        _mm256_storeu_ps(y + i, e);
-        sum = _mm256_add_ps(sum, e);
-    }
-    float total = sum8(sum);
-    return i < n ? total + exp_sum_generic(x + i, max, n - i, y + i) : total;
-}
-
-/* x / (1 + exp(-alpha x)) */
-INLINE __m256 gated_sigmoid(__m256 x, float alpha)
-{
-    __m256 e = exp8(_mm256_mul_ps(x, _mm256_set1_ps(-alpha)));
-    return _mm256_div_ps(x, _mm256_add_ps(_mm256_set1_ps(1), e));
-}
-
-/* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)) */
-INLINE __m256 gelu8(__m256 x)
-{
-    __m256 one = _mm256_set1_ps(1);
-    __m256 cubic = _mm256_fmadd_ps(_mm256_mul_ps(x, x), _mm256_set1_ps(0.044715f), one);
-    __m256 u = _mm256_mul_ps(_mm256_mul_ps(x, _mm256_set1_ps(0.7978845608f)), cubic);
-    return _mm256_div_ps(x, _mm256_add_ps(one, exp8(_mm256_mul_ps(u, _mm256_set1_ps(-2)))));
-}
-
-#define EACH8(expression)                                                                          \
-    for (; i + 8 <= n; i += 8) {                                                                   \
-        __m256 v = _mm256_loadu_ps(x + i);                                                         \
-        _mm256_storeu_ps(y + i, (expression));                                                     \
-    }                                                                                              \
-    break
-
-void activate_avx2(enum activation act, const float *x, size_t n, float *y)
-{
-    size_t i = 0;
-    switch (act) {
-    case ACT_SILU:
-        EACH8(gated_sigmoid(v, 1));
-    case ACT_GELU:
-        EACH8(gelu8(v));
-    case ACT_GELU_QUICK:
-        EACH8(gated_sigmoid(v, 1.702f));
-    default:
-        break;
-    }
-    activate_generic(act, x + i, n - i, y + i);
-}
+FLOAT_KERNELS(avx2)
 #endif

@@ -9,6 +9,21 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* ---- the vector that float_simd.h is written in ---- */
+
+typedef __m512 vf;
+#define VF_LANES           16
+#define vf_load            _mm512_loadu_ps
+#define vf_store           _mm512_storeu_ps
+#define vf_set             _mm512_set1_ps
+#define vf_add             _mm512_add_ps
+#define vf_sub             _mm512_sub_ps
+#define vf_mul             _mm512_mul_ps
+#define vf_div             _mm512_div_ps
+#define vf_fma             _mm512_fmadd_ps
+#define vf_fnma            _mm512_fnmadd_ps
+#define DECODES_FIFTH_BITS 1
+
 /* ---- rows of weights times rows of activations ---- */
 
 INLINE __m512 load_weights(enum dtype dtype, const void *w, size_t k)
@@ -189,40 +204,11 @@ INLINE void decode_block(enum dtype dtype, const uint8_t *b, float *out)
                          _mm512_add_ps(_mm512_mul_ps(scale, bytes_to_floats(half[i])), min));
 }
 
-#define DECODE_BLOCKS(dtype)                                                                       \
-    for (size_t i = 0; i < n / 32; i++)                                                            \
-        decode_block(dtype, in + i * dtype_info(dtype)->block_bytes, out + 32 * i);                \
-    break
+#include "kernels/float_simd.h"
 
 void decode_avx512(enum dtype dtype, const void *blocks, float *out, size_t n)
 {
-    const uint8_t *in = blocks;
-    switch (dtype) {
-    case DTYPE_F32:
-        memcpy(out, blocks, n * sizeof *out);
-        break;
-    case DTYPE_F16:
-        decode_halves(DTYPE_F16, in, out, n);
-        break;
-    case DTYPE_BF16:
-        decode_halves(DTYPE_BF16, in, out, n);
-        break;
-    case DTYPE_Q8_0:
-        DECODE_BLOCKS(DTYPE_Q8_0);
-    case DTYPE_Q4_0:
-        DECODE_BLOCKS(DTYPE_Q4_0);
-    case DTYPE_Q4_1:
-        DECODE_BLOCKS(DTYPE_Q4_1);
-    case DTYPE_Q5_0:
-        DECODE_BLOCKS(DTYPE_Q5_0);
-    case DTYPE_Q5_1:
-        DECODE_BLOCKS(DTYPE_Q5_1);
-    case DTYPE_IQ4_NL:
-        DECODE_BLOCKS(DTYPE_IQ4_NL);
-    default:
-        dtype_decode(dtype, blocks, out, n);
-        break;
-    }
+    decode_cache(dtype, blocks, out, n);
 }
 
 /* ---- attention ---- */
@@ -402,23 +388,13 @@ void values_half_avx512(const float *weights, const float *shrink, const float *
 
 /* ---- exponentials ---- */
 
-/* exp(x) = 2^n exp(r), |r| <= ln(2)/2, by a polynomial of degree 6 (the Taylor
- * terms; the error is below 2 units in the last place). Below -150 it is 0. */
-INLINE __m512 exp16(__m512 x)
+/* Below -150 it is 0. */
+INLINE vf vf_exp(vf x)
 {
     x = _mm512_min_ps(_mm512_max_ps(x, _mm512_set1_ps(-150)), _mm512_set1_ps(89));
     __m512 n = _mm512_roundscale_ps(_mm512_mul_ps(x, _mm512_set1_ps(1.44269504089f)),
                                     _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC);
-    __m512 r = _mm512_fnmadd_ps(n, _mm512_set1_ps(0.693359375f), x);
-    r = _mm512_fnmadd_ps(n, _mm512_set1_ps(-2.12194440e-4f), r);
-    __m512 p = _mm512_set1_ps(1.0f / 720);
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 120));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 24));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1.0f / 6));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(0.5f));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-    p = _mm512_fmadd_ps(p, r, _mm512_set1_ps(1));
-    return _mm512_scalef_ps(p, n);
+    return _mm512_scalef_ps(exp_fraction(x, n), n);
 }
 
 float exp_sum_avx512(const float *x, float max, size_t n, float *y)
@@ -426,29 +402,11 @@ float exp_sum_avx512(const float *x, float max, size_t n, float *y)
     __m512 sum = _mm512_setzero_ps(), shift = _mm512_set1_ps(max);
     for (size_t i = 0; i < n; i += 16) {
         __mmask16 mask = (__mmask16)(n - i >= 16 ? 0xFFFF : (1u << (n - i)) - 1);
-        __m512 e = exp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), shift));
+        __m512 e = vf_exp(_mm512_sub_ps(_mm512_maskz_loadu_ps(mask, x + i), shift));
         _mm512_mask_storeu_ps(y + i, mask, e);
         sum = _mm512_mask_add_ps(sum, mask, sum, e);
     }
     return _mm512_reduce_add_ps(sum);
-}
-
-/* x / (1 + exp(-alpha x)) */
-INLINE __m512 gated_sigmoid(__m512 x, float alpha)
-{
-    __m512 one = _mm512_set1_ps(1);
-    __m512 e = exp16(_mm512_mul_ps(x, _mm512_set1_ps(-alpha)));
-    return _mm512_div_ps(x, _mm512_add_ps(one, e));
-}
-
-/* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)) */
-INLINE __m512 gelu16(__m512 x)
-{
-    __m512 one = _mm512_set1_ps(1);
-    __m512 cubic = _mm512_fmadd_ps(_mm512_mul_ps(x, x), _mm512_set1_ps(0.044715f), one);
-    __m512 u = _mm512_mul_ps(_mm512_mul_ps(x, _mm512_set1_ps(0.7978845608f)), cubic);
-    __m512 e = exp16(_mm512_mul_ps(u, _mm512_set1_ps(-2)));
-    return _mm512_div_ps(x, _mm512_add_ps(one, e));
 }
 
 #define EACH16(expression)                                                                         \
@@ -465,7 +423,7 @@ void activate_avx512(enum activation act, const float *x, size_t n, float *y)
     case ACT_SILU:
         EACH16(gated_sigmoid(v, 1));
     case ACT_GELU:
-        EACH16(gelu16(v));
+        EACH16(gelu(v));
     case ACT_GELU_QUICK:
         EACH16(gated_sigmoid(v, 1.702f));
     default:

@@ -9,6 +9,22 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
+/* ---- the vector that float_simd.h is written in ---- */
+
+typedef float32x4_t vf;
+#define VF_LANES         4
+#define vf_load          vld1q_f32
+#define vf_store         vst1q_f32
+#define vf_set           vdupq_n_f32
+#define vf_add           vaddq_f32
+#define vf_sub           vsubq_f32
+#define vf_mul           vmulq_f32
+#define vf_div           vdivq_f32
+#define vf_fma(a, b, c)  vfmaq_f32(c, a, b)
+#define vf_fnma(a, b, c) vfmsq_f32(c, a, b)
+#define vf_sum           vaddvq_f32
+#define FLOAT_TAILS      1
+
 /* ---- rows of weights times rows of activations ---- */
 
 INLINE float32x4_t load_weights(enum dtype dtype, const void *w, size_t k)
@@ -52,50 +68,6 @@ INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float
                 vst1q_f32(acc + (i * stride + t) * DOT_LANES + 4 * j, sum[i][t][j]);
         }
     }
-}
-
-INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc)
-{
-    size_t i = 0;
-    for (; i + 2 <= n_w; i += 2) {
-        float *row = acc + i * n_x * DOT_LANES;
-        size_t t = 0;
-        for (; t + 2 <= n_x; t += 2)
-            dots(dtype, w + i, 2, x + t, 2, n, row + t * DOT_LANES, n_x);
-        for (; t < n_x; t++)
-            dots(dtype, w + i, 2, x + t, 1, n, row + t * DOT_LANES, n_x);
-    }
-    for (; i < n_w; i++) {
-        for (size_t t = 0; t < n_x; t++)
-            dots(dtype, w + i, 1, x + t, 1, n, acc + (i * n_x + t) * DOT_LANES, n_x);
-    }
-}
-
-void float_dots_neon(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                     size_t n_x, size_t n, float *acc)
-{
-    size_t whole = n / DOT_LANES * DOT_LANES;
-    switch (dtype) {
-    case DTYPE_F16:
-        dots_dtype(DTYPE_F16, w, n_w, x, n_x, whole, acc);
-        break;
-    case DTYPE_BF16:
-        dots_dtype(DTYPE_BF16, w, n_w, x, n_x, whole, acc);
-        break;
-    default:
-        dots_dtype(DTYPE_F32, w, n_w, x, n_x, whole, acc);
-        break;
-    }
-    if (whole == n)
-        return;
-    const void *w_tail[DOT_WEIGHTS];
-    const float *x_tail[DOT_TOKENS];
-    for (size_t i = 0; i < n_w; i++)
-        w_tail[i] = (const char *)w[i] + whole * dtype_info(dtype)->block_bytes;
-    for (size_t t = 0; t < n_x; t++)
-        x_tail[t] = x[t] + whole;
-    float_dots_generic(dtype, w_tail, n_w, x_tail, n_x, n - whole, acc);
 }
 
 float lanes_sum_neon(const float *acc)
@@ -152,37 +124,12 @@ INLINE void decode_block(enum dtype dtype, const uint8_t *b, float *out)
     }
 }
 
-#define DECODE_BLOCKS(dtype)                                                                       \
-    for (size_t i = 0; i < n / 32; i++)                                                            \
-        decode_block(dtype, in + i * dtype_info(dtype)->block_bytes, out + 32 * i);                \
-    break
-
-void decode_neon(enum dtype dtype, const void *blocks, float *out, size_t n)
+INLINE float32x4_t vf_half(float32x4_t x)
 {
-    const uint8_t *in = blocks;
-    switch (dtype) {
-    case DTYPE_F32:
-        memcpy(out, blocks, n * sizeof *out);
-        break;
-    case DTYPE_F16:
-        decode_halves(DTYPE_F16, in, out, n);
-        break;
-    case DTYPE_BF16:
-        decode_halves(DTYPE_BF16, in, out, n);
-        break;
-    case DTYPE_Q8_0:
-        DECODE_BLOCKS(DTYPE_Q8_0);
-    case DTYPE_Q4_0:
-        DECODE_BLOCKS(DTYPE_Q4_0);
-    case DTYPE_Q4_1:
-        DECODE_BLOCKS(DTYPE_Q4_1);
-    case DTYPE_IQ4_NL:
-        DECODE_BLOCKS(DTYPE_IQ4_NL);
-    default:
-        dtype_decode(dtype, blocks, out, n);
-        break;
-    }
+    return vcvt_f32_f16(vcvt_f16_f32(x));
 }
+
+#include "kernels/float_simd.h"
 
 /* ---- attention ---- */
 
@@ -263,122 +210,18 @@ void values_neon(const float *weights, size_t stride, size_t n_q, const float *v
         value_rows(weights + i * stride, stride, 1, v, n_k, dim, out + i);
 }
 
-INLINE float32x4_t to_half(float32x4_t x)
-{
-    return vcvt_f32_f16(vcvt_f16_f32(x));
-}
-
-/* n_v vectors (a constant) of sums from dimension d on, kept in registers. */
-INLINE void value_halves(const float *weights, const float *shrink, const float *v, size_t n_k,
-                         size_t dim, size_t d, size_t n_v, float *acc)
-{
-    float32x4_t sum[16];
-    for (size_t i = 0; i < n_v; i++)
-        sum[i] = vld1q_f32(acc + d + 4 * i);
-    for (size_t c = 0; c < n_k; c++) {
-        if (weights[c] == 0)
-            continue;
-        if (shrink[c] != 1) {
-            for (size_t i = 0; i < n_v; i++)
-                sum[i] = to_half(vmulq_n_f32(sum[i], shrink[c]));
-        }
-        const float *row = v + c * dim + d;
-        for (size_t i = 0; i < n_v; i++)
-            sum[i] = to_half(vfmaq_n_f32(sum[i], vld1q_f32(row + 4 * i), weights[c]));
-    }
-    for (size_t i = 0; i < n_v; i++)
-        vst1q_f32(acc + d + 4 * i, sum[i]);
-}
-
-void values_half_neon(const float *weights, const float *shrink, const float *v, size_t n_k,
-                      size_t dim, float *acc)
-{
-    size_t d = 0;
-    for (; d + 64 <= dim; d += 64)
-        value_halves(weights, shrink, v, n_k, dim, d, 16, acc);
-    for (; d + 4 <= dim; d += 4)
-        value_halves(weights, shrink, v, n_k, dim, d, 1, acc);
-    for (size_t c = 0; d < dim && c < n_k; c++) {
-        if (weights[c] == 0)
-            continue;
-        for (size_t i = d; i < dim; i++) {
-            float kept = f16_to_f32(f32_to_f16(acc[i] * shrink[c]));
-            acc[i] = f16_to_f32(f32_to_f16(fmaf(v[c * dim + i], weights[c], kept)));
-        }
-    }
-}
-
 /* ---- exponentials ---- */
 
-/* exp(x) = 2^n exp(r), as in avx512_float.c; below -87 it is 0, since 2^n is
- * made of exponent bits. */
-INLINE float32x4_t exp4(float32x4_t x)
+/* Below -87 it is 0, since 2^n is made of exponent bits. */
+INLINE vf vf_exp(vf x)
 {
     uint32x4_t tiny = vcltq_f32(x, vdupq_n_f32(-87));
     x = vminq_f32(vmaxq_f32(x, vdupq_n_f32(-87)), vdupq_n_f32(88));
     float32x4_t n = vrndnq_f32(vmulq_n_f32(x, 1.44269504089f));
-    float32x4_t r = vfmsq_n_f32(x, n, 0.693359375f);
-    r = vfmsq_n_f32(r, n, -2.12194440e-4f);
-    float32x4_t p = vdupq_n_f32(1.0f / 720);
-    p = vfmaq_f32(vdupq_n_f32(1.0f / 120), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1.0f / 24), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1.0f / 6), p, r);
-    p = vfmaq_f32(vdupq_n_f32(0.5f), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1), p, r);
-    p = vfmaq_f32(vdupq_n_f32(1), p, r);
     int32x4_t exponent = vaddq_s32(vcvtq_s32_f32(n), vdupq_n_s32(127));
-    p = vmulq_f32(p, vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23)));
+    float32x4_t p = vmulq_f32(exp_fraction(x, n), vreinterpretq_f32_s32(vshlq_n_s32(exponent, 23)));
     return vreinterpretq_f32_u32(vbicq_u32(vreinterpretq_u32_f32(p), tiny));
 }
 
-float exp_sum_neon(const float *x, float max, size_t n, float *y)
-{
-    float32x4_t sum = vdupq_n_f32(0), shift = vdupq_n_f32(max);
-    size_t i = 0;
-    for (; i + 4 <= n; i += 4) {
-        float32x4_t e = exp4(vsubq_f32(vld1q_f32(x + i), shift));
-        vst1q_f32(y + i, e);
-        sum = vaddq_f32(sum, e);
-    }
-    float total = vaddvq_f32(sum);
-    return i < n ? total + exp_sum_generic(x + i, max, n - i, y + i) : total;
-}
-
-/* x / (1 + exp(-alpha x)) */
-INLINE float32x4_t gated_sigmoid(float32x4_t x, float alpha)
-{
-    return vdivq_f32(x, vaddq_f32(vdupq_n_f32(1), exp4(vmulq_n_f32(x, -alpha))));
-}
-
-/* 0.5 (1 + tanh(u)) = 1 / (1 + exp(-2u)) */
-INLINE float32x4_t gelu4(float32x4_t x)
-{
-    float32x4_t one = vdupq_n_f32(1);
-    float32x4_t cubic = vfmaq_n_f32(one, vmulq_f32(x, x), 0.044715f);
-    float32x4_t u = vmulq_f32(vmulq_n_f32(x, 0.7978845608f), cubic);
-    return vdivq_f32(x, vaddq_f32(one, exp4(vmulq_n_f32(u, -2))));
-}
-
-#define EACH4(expression)                                                                          \
-    for (; i + 4 <= n; i += 4) {                                                                   \
-        float32x4_t v = vld1q_f32(x + i);                                                          \
-        vst1q_f32(y + i, (expression));                                                            \
-    }                                                                                              \
-    break
-
-void activate_neon(enum activation act, const float *x, size_t n, float *y)
-{
-    size_t i = 0;
-    switch (act) {
-    case ACT_SILU:
-        EACH4(gated_sigmoid(v, 1));
-    case ACT_GELU:
-        EACH4(gelu4(v));
-    case ACT_GELU_QUICK:
-        EACH4(gated_sigmoid(v, 1.702f));
-    default:
-        break;
-    }
-    activate_generic(act, x + i, n - i, y + i);
-}
+FLOAT_KERNELS(neon)
 #endif
