@@ -193,8 +193,7 @@ void quantize_avx2(const float *x, size_t n, const struct act_row *out)
     }
 }
 
-/* The same numbers as quantize_wide_generic. Of a largest and a smallest that
- * are equally far from zero, the one that comes first counts. */
+/* The same numbers as quantize_wide_generic. */
 void quantize_wide_avx2(const float *x, size_t n, const struct act_row *out)
 {
     const __m256 sign = _mm256_set1_ps(-0.0f);
@@ -205,13 +204,7 @@ void quantize_wide_avx2(const float *x, size_t n, const struct act_row *out)
             min = _mm256_min_ps(min, _mm256_loadu_ps(x + i));
         }
         float high = largest8(max), low = -largest8(_mm256_xor_ps(min, sign));
-        float far = high > -low ? high : low;
-        for (size_t i = 0; high == -low && i < WIDE_COLS; i++) {
-            if (x[i] == high || x[i] == low) {
-                far = x[i];
-                break;
-            }
-        }
+        float far = wide_extreme(x, high, low);
         float inverse = far != 0 ? -127.0f / far : 0, scale = far != 0 ? 1 / inverse : 0;
         for (size_t i = 0; i < WIDE_COLS; i += BLOCK_COLS) {
             size_t at = b * WIDE_COLS + i;

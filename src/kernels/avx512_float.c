@@ -149,56 +149,20 @@ static void decode_halves(enum dtype dtype, const uint8_t *in, float *out, size_
     }
 }
 
-/* Values 0..15 from the low nibbles, 16..31 from the high ones. */
-INLINE void nibble_halves(const uint8_t *qs, __m128i half[2])
-{
-    __m128i v = _mm_loadu_si128((const __m128i *)qs), mask = _mm_set1_epi8(15);
-    half[0] = _mm_and_si128(v, mask);
-    half[1] = _mm_and_si128(_mm_srli_epi16(v, 4), mask);
-}
-
 /* Bits 0..15 of a word as bytes 0 or 16. */
 INLINE __m128i fifth_bits(unsigned bits)
 {
     return _mm_maskz_mov_epi8((__mmask16)bits, _mm_set1_epi8(16));
 }
 
+#include "kernels/cache_blocks_x86.h"
+
 INLINE void decode_block(enum dtype dtype, const uint8_t *b, float *out)
 {
     __m128i half[2];
-    __m512 scale = _mm512_set1_ps(load_f16(b)), min = _mm512_setzero_ps();
-    switch (dtype) {
-    case DTYPE_Q8_0:
-        half[0] = _mm_loadu_si128((const __m128i *)(b + 2));
-        half[1] = _mm_loadu_si128((const __m128i *)(b + 18));
-        break;
-    case DTYPE_Q4_0:
-        nibble_halves(b + 2, half);
-        for (int i = 0; i < 2; i++)
-            half[i] = _mm_sub_epi8(half[i], _mm_set1_epi8(8));
-        break;
-    case DTYPE_Q4_1:
-        nibble_halves(b + 4, half);
-        min = _mm512_set1_ps(load_f16(b + 2));
-        break;
-    case DTYPE_Q5_0:
-        nibble_halves(b + 6, half);
-        for (int i = 0; i < 2; i++)
-            half[i] = _mm_sub_epi8(_mm_or_si128(half[i], fifth_bits(load_u16(b + 2 + 2 * i))),
-                                   _mm_set1_epi8(16));
-        break;
-    case DTYPE_Q5_1:
-        nibble_halves(b + 8, half);
-        for (int i = 0; i < 2; i++)
-            half[i] = _mm_or_si128(half[i], fifth_bits(load_u16(b + 4 + 2 * i)));
-        min = _mm512_set1_ps(load_f16(b + 2));
-        break;
-    default: /* IQ4_NL */
-        nibble_halves(b + 2, half);
-        for (int i = 0; i < 2; i++)
-            half[i] = _mm_shuffle_epi8(_mm_loadu_si128((const __m128i *)iq4_values), half[i]);
-        break;
-    }
+    float block_scale, block_min;
+    block_integers(dtype, b, half, &block_scale, &block_min);
+    __m512 scale = _mm512_set1_ps(block_scale), min = _mm512_set1_ps(block_min);
     for (int i = 0; i < 2; i++)
         _mm512_storeu_ps(out + 16 * i,
                          _mm512_add_ps(_mm512_mul_ps(scale, bytes_to_floats(half[i])), min));

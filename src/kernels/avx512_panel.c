@@ -163,8 +163,7 @@ void quantize_avx512(const float *x, size_t n, const struct act_row *out)
     }
 }
 
-/* The same numbers as quantize_wide_generic. Of a largest and a smallest that
- * are equally far from zero, the one that comes first counts. */
+/* The same numbers as quantize_wide_generic. */
 void quantize_wide_avx512(const float *x, size_t n, const struct act_row *out)
 {
     for (size_t b = 0; b < n / WIDE_COLS; b++, x += WIDE_COLS) {
@@ -174,13 +173,7 @@ void quantize_wide_avx512(const float *x, size_t n, const struct act_row *out)
             min = _mm512_min_ps(min, _mm512_loadu_ps(x + i));
         }
         float high = _mm512_reduce_max_ps(max), low = _mm512_reduce_min_ps(min);
-        float far = high > -low ? high : low;
-        for (size_t i = 0; high == -low && i < WIDE_COLS; i++) {
-            if (x[i] == high || x[i] == low) {
-                far = x[i];
-                break;
-            }
-        }
+        float far = wide_extreme(x, high, low);
         float inverse = far != 0 ? -127.0f / far : 0, scale = far != 0 ? 1 / inverse : 0;
         for (size_t i = 0; i < WIDE_COLS; i += 16)
             out->sum16[(b * WIDE_COLS + i) / 16] =

@@ -1,20 +1,8 @@
 /* neon_dot.c - panels times activations with the dot products of ARMv8.2: four
  * bytes of each of four rows with one instruction. */
 #if defined(__aarch64__)
-#include <arm_neon.h>
-/**/
 #include "kernels/neon.h"
-
-#define INLINE static inline __attribute__((always_inline))
-
-enum { TOKENS = 3 };
-
-INLINE int8x16_t broadcast_four(const int8_t *a)
-{
-    int32_t v;
-    __builtin_memcpy(&v, a, sizeof v);
-    return vreinterpretq_s8_s32(vdupq_n_s32(v));
-}
+#include "kernels/neon_bytes.h"
 
 INLINE void dot_vector(const uint8_t *q, const int8_t *const *a, size_t n_tokens, size_t sub,
                        size_t run, bool flip, int32x4_t dot[][2])

@@ -6,18 +6,8 @@
 #include "kernels/lanes_neon.h"
 /**/
 #include "kernels/neon.h"
+#include "kernels/neon_bytes.h"
 #include "kernels/panel_simd.h"
-
-#define INLINE static inline __attribute__((always_inline))
-
-enum { TOKENS = 3 };
-
-INLINE int8x16_t broadcast_four(const int8_t *a)
-{
-    int32_t v;
-    memcpy(&v, a, sizeof v);
-    return vreinterpretq_s8_s32(vdupq_n_s32(v));
-}
 
 INLINE void dot_vector(const uint8_t *q, const int8_t *const *a, size_t n_tokens, size_t sub,
                        size_t run, bool flip, int32x4_t dot[][2])
@@ -105,8 +95,7 @@ void quantize_neon(const float *x, size_t n, const struct act_row *out)
     }
 }
 
-/* The same numbers as quantize_wide_generic. Of a largest and a smallest that
- * are equally far from zero, the one that comes first counts. */
+/* The same numbers as quantize_wide_generic. */
 void quantize_wide_neon(const float *x, size_t n, const struct act_row *out)
 {
     for (size_t b = 0; b < n / WIDE_COLS; b++, x += WIDE_COLS) {
@@ -116,13 +105,7 @@ void quantize_wide_neon(const float *x, size_t n, const struct act_row *out)
             min = vminnmq_f32(min, vld1q_f32(x + i));
         }
         float high = vmaxnmvq_f32(max), low = vminnmvq_f32(min);
-        float far = high > -low ? high : low;
-        for (size_t i = 0; high == -low && i < WIDE_COLS; i++) {
-            if (x[i] == high || x[i] == low) {
-                far = x[i];
-                break;
-            }
-        }
+        float far = wide_extreme(x, high, low);
         float inverse = far != 0 ? -127.0f / far : 0, scale = far != 0 ? 1 / inverse : 0;
         for (size_t i = 0; i < WIDE_COLS; i += BLOCK_COLS) {
             size_t at = b * WIDE_COLS + i;

@@ -70,6 +70,19 @@ struct act_row {
     int32_t *sum16; /* [n/16] sums of q */
 };
 
+/* Of the largest and the smallest of WIDE_COLS numbers, the one that is farther
+ * from zero; of two equally far, the one that comes first. */
+static inline float wide_extreme(const float *x, float largest, float smallest)
+{
+    if (largest != -smallest)
+        return largest > -smallest ? largest : smallest;
+    for (size_t i = 0; i < WIDE_COLS; i++) {
+        if (x[i] == largest || x[i] == smallest)
+            return x[i];
+    }
+    return smallest;
+}
+
 struct kernel_table {
     const char *name;
     /* x[n] (n a multiple of 32) to 8 bits, each 32 by their own largest; the
