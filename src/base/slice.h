@@ -4,6 +4,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <string.h>
 
 struct slice {
@@ -46,5 +47,13 @@ static inline struct slice slice_from(struct slice a, size_t begin)
         begin = a.len;
     return (struct slice){a.data + begin, a.len - begin};
 }
+
+#define SLICE_NOT_FOUND SIZE_MAX
+
+/* Where part first stands in text at or after from; from itself for an empty
+ * part. Linear in the text's length, whatever the text. */
+size_t slice_find(struct slice text, size_t from, struct slice part);
+/* Where it stands last; the end for an empty part. */
+size_t slice_find_last(struct slice text, struct slice part);
 
 #endif

@@ -87,12 +87,12 @@ static struct slice upto(struct slice text, size_t end)
 
 static struct slice before(struct slice text, const char *what)
 {
-    return upto(text, chat_find(text, 0, slice_of(what)));
+    return upto(text, slice_find(text, 0, slice_of(what)));
 }
 
 static bool has(struct slice text, const char *what)
 {
-    return chat_find(text, 0, slice_of(what)) != TEXT_NOT_FOUND;
+    return slice_find(text, 0, slice_of(what)) != SLICE_NOT_FOUND;
 }
 
 static struct slice trim_left(struct slice text)
@@ -257,8 +257,8 @@ static void find_reasoning_switch(struct analyzer *z)
         for (int i = 0; i < 2; i++) {
             struct slice base = ends[i][0], longer = ends[i][1];
             size_t n = base.len < 64 ? base.len : 64;
-            size_t at = chat_find_last(longer, slice_from(base, base.len - n));
-            if (at == TEXT_NOT_FOUND || at + n >= longer.len)
+            size_t at = slice_find_last(longer, slice_from(base, base.len - n));
+            if (at == SLICE_NOT_FOUND || at + n >= longer.len)
                 continue;
             struct text_pieces pieces = {0};
             if (!chat_split_markers(chat_trim(slice_from(longer, at + n)), true, &pieces))
@@ -355,8 +355,8 @@ static void find_content(struct analyzer *z)
          (a->reasoning != REASONING_NONE && follows_reasoning(z, thought.diff.left))))
         return;
     struct slice rest = thought.diff.left;
-    size_t at = a->reasoning_end.len ? chat_find(rest, 0, a->reasoning_end) : TEXT_NOT_FOUND;
-    if (at != TEXT_NOT_FOUND)
+    size_t at = a->reasoning_end.len ? slice_find(rest, 0, a->reasoning_end) : SLICE_NOT_FOUND;
+    if (at != SLICE_NOT_FOUND)
         rest = slice_from(rest, at + a->reasoning_end.len);
     struct slice pure = rest.len > tools.diff.left.len ? rest : tools.diff.left;
     struct peg *g = new_peg(z);
@@ -436,7 +436,7 @@ static void order_fields(struct chat_analysis *a, struct slice haystack)
     for (size_t i = 0; i < CHAT_FIELDS_MAX; i++) {
         if (fields[i].len == 0)
             continue;
-        size_t where = chat_find(haystack, 0, fields[i]), k = a->n_field_order++;
+        size_t where = slice_find(haystack, 0, fields[i]), k = a->n_field_order++;
         while (k > 0 && at[k - 1] > where) {
             at[k] = at[k - 1];
             a->field_order[k] = a->field_order[k - 1];
@@ -450,8 +450,9 @@ static void order_fields(struct chat_analysis *a, struct slice haystack)
 static void find_json_calls(struct analyzer *z, struct slice haystack)
 {
     struct chat_analysis *a = z->a;
-    size_t begin = chat_find(haystack, 0, SLICE("{")), last = chat_find_last(haystack, SLICE("}"));
-    if (begin == TEXT_NOT_FOUND || last == TEXT_NOT_FOUND || last < begin)
+    size_t begin = slice_find(haystack, 0, SLICE("{")),
+           last = slice_find_last(haystack, SLICE("}"));
+    if (begin == SLICE_NOT_FOUND || last == SLICE_NOT_FOUND || last < begin)
         return;
     size_t end = last + 1;
     struct slice cut = {haystack.data + begin, end - begin};
@@ -496,7 +497,7 @@ static void find_json_parallel(struct analyzer *z)
     if (z->a->section_start.len &&
         compare_calls(z, AFTER_ASKED(CALLING(CALL_1)), AFTER_ASKED(CALLING(CALL_1 "," CALL_2)),
                       &c) &&
-        chat_find(c.diff.right, 0, z->a->section_start) != TEXT_NOT_FOUND)
+        slice_find(c.diff.right, 0, z->a->section_start) != SLICE_NOT_FOUND)
         section_is_per_call(z->a);
 }
 
@@ -651,8 +652,8 @@ static void find_function_markers(struct analyzer *z)
         !has(c.diff.left, FUNCTION_1) || !has(c.diff.right, FUNCTION_2))
         return;
     struct slice start = a->call_start.len ? a->call_start : a->section_start;
-    size_t at = start.len ? chat_find_last(c.diff.prefix, start) : TEXT_NOT_FOUND;
-    if (at != TEXT_NOT_FOUND)
+    size_t at = start.len ? slice_find_last(c.diff.prefix, start) : SLICE_NOT_FOUND;
+    if (at != SLICE_NOT_FOUND)
         a->name_prefix = slice_from(c.diff.prefix, at + start.len);
     struct peg *g = new_peg(z);
     if (g && take_apart(z, g,
@@ -666,10 +667,10 @@ static void find_function_markers(struct analyzer *z)
     struct slice end = a->call_end.len ? a->call_end : a->section_end;
     struct slice behind = SLICE("");
     if (end.len) {
-        behind = upto(c.diff.suffix, chat_find(c.diff.suffix, 0, end));
+        behind = upto(c.diff.suffix, slice_find(c.diff.suffix, 0, end));
     } else if (compare_calls(z, AFTER_ASKED(CALLING(CALL_1)), AFTER_ASKED(ANSWERED), &none)) {
-        at = chat_find(none.diff.left, 0, SLICE("YYYY"));
-        behind = slice_from(none.diff.left, at == TEXT_NOT_FOUND ? 3 : at + 4);
+        at = slice_find(none.diff.left, 0, SLICE("YYYY"));
+        behind = slice_from(none.diff.left, at == SLICE_NOT_FOUND ? 3 : at + 4);
     }
     find_close(z, behind);
 }
@@ -744,15 +745,15 @@ static void find_argument_values(struct analyzer *z)
         return;
     struct slice name = join(z, SLICE(ARGUMENT_1), a->arg_name_suffix);
     struct slice prefix = c.diff.prefix;
-    size_t at = chat_find_last(prefix, name);
-    if (at != TEXT_NOT_FOUND)
+    size_t at = slice_find_last(prefix, name);
+    if (at != SLICE_NOT_FOUND)
         prefix = slice_from(prefix, at + name.len);
     if (prefix.len)
         a->arg_value_prefix = last_marker_on(z, prefix);
     struct slice suffix = c.diff.suffix;
     struct slice end = a->close.len ? a->close : a->call_end.len ? a->call_end : a->section_end;
     if (end.len)
-        suffix = upto(suffix, chat_find(suffix, 0, end));
+        suffix = upto(suffix, slice_find(suffix, 0, end));
     if (chat_trim(suffix).len)
         a->arg_value_suffix = suffix;
 }
@@ -792,10 +793,10 @@ static void find_call_id(struct analyzer *z)
                        AFTER_ASKED(CALLING(CALL("call99999", FUNCTION_1, BOTH_ARGS))), &c) ||
         (c.diff.left.len == 0 && c.diff.right.len == 0))
         return;
-    size_t name = chat_find_last(c.diff.prefix, SLICE(FUNCTION_1));
+    size_t name = slice_find_last(c.diff.prefix, SLICE(FUNCTION_1));
     bool anywhere = true;
-    if (name != TEXT_NOT_FOUND && !has(c.diff.suffix, FUNCTION_1)) {
-        bool args_before = chat_find(c.diff.prefix, name, SLICE("{")) != TEXT_NOT_FOUND;
+    if (name != SLICE_NOT_FOUND && !has(c.diff.suffix, FUNCTION_1)) {
+        bool args_before = slice_find(c.diff.prefix, name, SLICE("{")) != SLICE_NOT_FOUND;
         if (!args_before && has(c.diff.suffix, "{")) {
             a->id_between_name_and_args = true;
             struct slice behind = slice_from(c.diff.prefix, name + sizeof FUNCTION_1 - 1);
@@ -826,7 +827,7 @@ static void find_call_id(struct analyzer *z)
             if (g && take_apart(z, g, peg_tag(g, POST, marker(g)), c.diff.suffix, true, parts))
                 a->id_suffix = parts[POST];
         }
-    } else if (name == TEXT_NOT_FOUND && has(c.diff.suffix, FUNCTION_1)) {
+    } else if (name == SLICE_NOT_FOUND && has(c.diff.suffix, FUNCTION_1)) {
         struct peg *g = new_peg(z);
         if (g && take_apart(z, g, peg_tag(g, POST, marker(g)), before(c.diff.suffix, FUNCTION_1),
                             true, parts))
@@ -854,8 +855,8 @@ static bool in_json(struct analyzer *z, struct slice text, const char *needle)
 
 static struct slice without(struct analyzer *z, struct slice text, struct slice what)
 {
-    size_t at = what.len ? chat_find(text, 0, what) : TEXT_NOT_FOUND;
-    return at == TEXT_NOT_FOUND ? text : join(z, upto(text, at), slice_from(text, at + what.len));
+    size_t at = what.len ? slice_find(text, 0, what) : SLICE_NOT_FOUND;
+    return at == SLICE_NOT_FOUND ? text : join(z, upto(text, at), slice_from(text, at + what.len));
 }
 
 static void find_calls(struct analyzer *z)
@@ -905,7 +906,7 @@ static void find_assistant_start(struct analyzer *z)
     const struct slice tags[] = {chat_trim(a->reasoning_start), chat_trim(a->reasoning_end)};
     for (int i = 0; i < 2; i++)
         if (tags[i].len)
-            start = upto(start, chat_find(start, 0, tags[i]));
+            start = upto(start, slice_find(start, 0, tags[i]));
     a->assistant_start = chat_trim(start);
 }
 
@@ -932,8 +933,8 @@ static void find_user_start(struct analyzer *z)
                  &c))
         return;
     struct slice text = c.diff.right;
-    size_t at = chat_find(text, 0, SLICE(ANSWER));
-    if (at != TEXT_NOT_FOUND)
+    size_t at = slice_find(text, 0, SLICE(ANSWER));
+    if (at != SLICE_NOT_FOUND)
         text = slice_from(text, at + sizeof ANSWER - 1);
     struct text_pieces pieces = {0};
     struct str start = {0};

@@ -4,7 +4,6 @@
  * a macro, a block set and a filter block put their own builder there first.
  * Every node costs a step, every nesting a level of depth, so that no template
  * can run away with the server. */
-#define _GNU_SOURCE /* memmem: linear, whatever the text */
 #include "chat/jinja_builtin.h"
 #include "chat/jinja_lex.h"
 #include "chat/jinja_value.h"
@@ -535,8 +534,7 @@ static int contains(struct jinja_run *run, const struct jinja_value *needle,
     if (haystack->type == JINJA_DICT && jinja_hashable(needle))
         return jinja_dict_find(haystack->as.dict, needle) != NULL;
     if (haystack->type == JINJA_STRING && needle->type == JINJA_STRING) {
-        struct slice h = jinja_bytes(haystack), n = jinja_bytes(needle);
-        return n.len == 0 || memmem(h.data, h.len, n.data, n.len) != NULL;
+        return slice_find(jinja_bytes(haystack), 0, jinja_bytes(needle)) != SLICE_NOT_FOUND;
     }
     jinja_fail(run, "Unknown operator \"in\" between %s and %s", jinja_type_name(needle),
                jinja_type_name(haystack));

@@ -1,5 +1,4 @@
 /* jinja_filters_text.c - filters and methods on text and numbers. */
-#define _GNU_SOURCE /* memmem: linear, whatever the text */
 #include "chat/jinja_builtin.h"
 
 #include "base/utf8.h"
@@ -151,24 +150,6 @@ static value *method_rstrip(struct jinja_run *run, arguments *args)
     return strip(run, args->self, jinja_argument(args, 0, "chars"), false, true);
 }
 
-static size_t find(struct slice text, size_t from, struct slice part)
-{
-    if (from > text.len)
-        return SIZE_MAX;
-    if (part.len == 0)
-        return from;
-    const char *found = memmem(text.data + from, text.len - from, part.data, part.len);
-    return found ? (size_t)(found - text.data) : SIZE_MAX;
-}
-
-static size_t find_last(struct slice text, struct slice part)
-{
-    for (size_t i = text.len - (part.len < text.len ? part.len : text.len) + 1; i-- > 0;)
-        if (i + part.len <= text.len && memcmp(text.data + i, part.data, part.len) == 0)
-            return i;
-    return SIZE_MAX;
-}
-
 /* On runs of blanks. */
 static value *split_blanks(struct jinja_run *run, const value *v, int64_t most)
 {
@@ -209,7 +190,8 @@ static value *method_split(struct jinja_run *run, arguments *args)
         return jinja_fail(run, "empty separator");
     value *out = jinja_list(run);
     size_t at = 0;
-    for (size_t found; out && most != 0 && (found = find(text, at, part)) != SIZE_MAX; most--) {
+    for (size_t found; out && most != 0 && (found = slice_find(text, at, part)) != SLICE_NOT_FOUND;
+         most--) {
         if (!jinja_step(run, 1) ||
             !jinja_list_add(run, out, jinja_substring(run, args->self, at, found)))
             return NULL;
@@ -239,7 +221,8 @@ static value *method_rsplit(struct jinja_run *run, arguments *args)
     if (part.len == 0)
         return jinja_fail(run, "empty separator");
     value *out = jinja_list(run);
-    for (size_t found; out && most != 0 && (found = find_last(text, part)) != SIZE_MAX; most--) {
+    for (size_t found; out && most != 0 && (found = slice_find_last(text, part)) != SLICE_NOT_FOUND;
+         most--) {
         if (!jinja_step(run, 1 + (text.len - found) / 64) ||
             !jinja_list_add(run, out, jinja_substring(run, args->self, found + part.len, text.len)))
             return NULL;
@@ -276,7 +259,7 @@ static value *partition(struct jinja_run *run, arguments *args, bool last)
     struct slice text = jinja_bytes(args->self), part = text_argument(args, 0, "sep", SLICE(""));
     if (part.len == 0)
         return jinja_fail(run, "empty separator");
-    size_t found = last ? find_last(text, part) : find(text, 0, part);
+    size_t found = last ? slice_find_last(text, part) : slice_find(text, 0, part);
     size_t cut[4] = {0, found, found + part.len, text.len};
     if (found == SIZE_MAX) {
         cut[1] = cut[2] = last ? 0 : text.len;
@@ -361,28 +344,30 @@ static value *position(struct jinja_run *run, arguments *args, size_t found, boo
 static value *method_find(struct jinja_run *run, arguments *args)
 {
     return position(run, args,
-                    find(jinja_bytes(args->self), 0, text_argument(args, 0, NULL, SLICE(""))),
+                    slice_find(jinja_bytes(args->self), 0, text_argument(args, 0, NULL, SLICE(""))),
                     false);
 }
 
 static value *method_rfind(struct jinja_run *run, arguments *args)
 {
-    return position(run, args,
-                    find_last(jinja_bytes(args->self), text_argument(args, 0, NULL, SLICE(""))),
-                    false);
+    return position(
+        run, args,
+        slice_find_last(jinja_bytes(args->self), text_argument(args, 0, NULL, SLICE(""))), false);
 }
 
 static value *method_index(struct jinja_run *run, arguments *args)
 {
-    return position(
-        run, args, find(jinja_bytes(args->self), 0, text_argument(args, 0, NULL, SLICE(""))), true);
+    return position(run, args,
+                    slice_find(jinja_bytes(args->self), 0, text_argument(args, 0, NULL, SLICE(""))),
+                    true);
 }
 
 static value *method_count(struct jinja_run *run, arguments *args)
 {
     struct slice text = jinja_bytes(args->self), part = text_argument(args, 0, NULL, SLICE(""));
     int64_t n = 0;
-    for (size_t at = 0; part.len && (at = find(text, at, part)) != SIZE_MAX; at += part.len)
+    for (size_t at = 0; part.len && (at = slice_find(text, at, part)) != SLICE_NOT_FOUND;
+         at += part.len)
         n++;
     return jinja_integer(run, part.len ? n : (int64_t)utf8_length(text) + 1);
 }
@@ -398,7 +383,7 @@ static value *filter_replace(struct jinja_run *run, arguments *args)
     struct jinja_builder b = {0};
     size_t at = 0;
     while (most != 0) {
-        size_t found = find(text, at, part), skip = part.len;
+        size_t found = slice_find(text, at, part), skip = part.len;
         if (found == SIZE_MAX)
             break;
         if (!jinja_step(run, 1) || !jinja_put_string(run, &b, args->self, at, found) ||
@@ -428,7 +413,7 @@ static bool percent_item(struct jinja_run *run, arguments *args, struct jinja_bu
     size_t n = 1;
     value *v = NULL;
     if (*at < format.len && format.data[*at] == '(') { /* %(name)s */
-        size_t close = find(format, *at, SLICE(")"));
+        size_t close = slice_find(format, *at, SLICE(")"));
         if (close == SIZE_MAX)
             return jinja_fail(run, "incomplete format key") != NULL;
         struct slice name = {format.data + *at + 1, close - *at - 1};
@@ -488,7 +473,7 @@ static value *filter_format(struct jinja_run *run, arguments *args)
     struct jinja_builder b = {0};
     size_t used = 0;
     for (size_t at = 0; at < format.len;) {
-        size_t percent = find(format, at, SLICE("%"));
+        size_t percent = slice_find(format, at, SLICE("%"));
         size_t end = percent == SIZE_MAX ? format.len : percent;
         if (!jinja_step(run, 1) || !jinja_put_string(run, &b, args->self, at, end))
             return NULL;
@@ -522,7 +507,7 @@ static value *method_format(struct jinja_run *run, arguments *args)
             at += 2;
             continue;
         }
-        size_t close = c == '{' ? find(format, at, SLICE("}")) : SIZE_MAX;
+        size_t close = c == '{' ? slice_find(format, at, SLICE("}")) : SIZE_MAX;
         if (close == SIZE_MAX)
             return jinja_fail(run, "format() has an unbalanced brace");
         struct slice name = {format.data + at + 1, close - at - 1};
@@ -563,7 +548,7 @@ static value *filter_indent(struct jinja_run *run, arguments *args)
         prefix = (struct slice){spaces, (size_t)n};
     }
     for (size_t at = 0; at <= text.len;) {
-        size_t end = find(text, at, SLICE("\n"));
+        size_t end = slice_find(text, at, SLICE("\n"));
         bool last = end == SIZE_MAX;
         if (last)
             end = text.len;
@@ -667,7 +652,7 @@ static value *filter_truncate(struct jinja_run *run, arguments *args)
     for (; keep > 0 && at < text.len; keep--)
         at += utf8_decode(text.data + at, text.len - at, &(uint32_t){0}, NULL);
     if (!kill_words) {
-        size_t space = find_last((struct slice){text.data, at}, SLICE(" "));
+        size_t space = slice_find_last((struct slice){text.data, at}, SLICE(" "));
         at = space == SIZE_MAX ? at : space;
     }
     struct jinja_builder b = {0};

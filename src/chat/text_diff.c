@@ -1,35 +1,14 @@
 /* text_diff.c - what two renderings share and where they differ. */
-#define _GNU_SOURCE /* memmem: linear, whatever the text */
 #include "chat/text_diff.h"
 
 #include "base/str.h"
 
 #include <ctype.h>
 
-size_t chat_find(struct slice text, size_t from, struct slice what)
-{
-    if (from > text.len)
-        return TEXT_NOT_FOUND;
-    if (what.len == 0)
-        return from;
-    const char *found = memmem(text.data + from, text.len - from, what.data, what.len);
-    return found ? (size_t)(found - text.data) : TEXT_NOT_FOUND;
-}
-
-size_t chat_find_last(struct slice text, struct slice what)
-{
-    if (what.len > text.len)
-        return TEXT_NOT_FOUND;
-    for (size_t i = text.len - what.len + 1; i-- > 0;)
-        if (what.len == 0 || memcmp(text.data + i, what.data, what.len) == 0)
-            return i;
-    return TEXT_NOT_FOUND;
-}
-
 size_t chat_count(struct slice text, struct slice what)
 {
     size_t n = 0;
-    for (size_t at = 0; what.len && (at = chat_find(text, at, what)) != TEXT_NOT_FOUND;
+    for (size_t at = 0; what.len && (at = slice_find(text, at, what)) != SLICE_NOT_FOUND;
          at += what.len)
         n++;
     return n;
@@ -54,8 +33,8 @@ static size_t common_suffix(struct slice a, struct slice b)
 struct slice chat_until_common_prefix(struct slice text, struct slice a, struct slice b)
 {
     size_t n = common_prefix(a, b);
-    size_t at = n ? chat_find(text, 0, (struct slice){a.data, n}) : TEXT_NOT_FOUND;
-    return at == TEXT_NOT_FOUND ? SLICE("") : (struct slice){text.data, at};
+    size_t at = n ? slice_find(text, 0, (struct slice){a.data, n}) : SLICE_NOT_FOUND;
+    return at == SLICE_NOT_FOUND ? SLICE("") : (struct slice){text.data, at};
 }
 
 static bool is_blank(struct slice text)

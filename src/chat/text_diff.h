@@ -8,10 +8,6 @@
 
 #include <stdint.h>
 
-#define TEXT_NOT_FOUND SIZE_MAX
-
-size_t chat_find(struct slice text, size_t from, struct slice what);
-size_t chat_find_last(struct slice text, struct slice what);
 size_t chat_count(struct slice text, struct slice what);
 /* What stands in text before the common start of a and b. */
 struct slice chat_until_common_prefix(struct slice text, struct slice a, struct slice b);

@@ -1,6 +1,5 @@
 /* conform_compare.c - comparing answers with recordings, difference by
  * difference. */
-#define _GNU_SOURCE /* memmem */
 #include "cmd/conform_compare.h"
 
 #include <math.h>
@@ -55,10 +54,10 @@ static struct slice own_words(struct slice text, bool *quotes)
     static const char *const marks[] = {"[json.exception", ": stoi", ": stof"};
     *quotes = false;
     for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
-        const char *at = text.len ? memmem(text.data, text.len, marks[i], strlen(marks[i])) : NULL;
-        if (at) {
+        size_t at = slice_find(text, 0, slice_of(marks[i]));
+        if (at != SLICE_NOT_FOUND) {
             *quotes = true;
-            text.len = (size_t)(at - text.data);
+            text.len = at;
         }
     }
     return text;

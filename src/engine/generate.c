@@ -19,16 +19,13 @@ static size_t find_stop(struct slot *slot, struct slice text, size_t last_token_
         struct slice word = request->stop[i];
         size_t reach = word.len + last_token_len;
         size_t begin = text.len > reach ? text.len - reach : 0;
-        if (word.len > text.len)
+        size_t at = slice_find(text, begin, word);
+        if (at >= best)
             continue;
-        for (size_t at = begin; at + word.len <= text.len && at < best; at++) {
-            if (memcmp(text.data + at, word.data, word.len) != 0)
-                continue;
-            best = at;
-            slot->stop = ENGINE_STOP_WORD;
-            slot->stopping_word = word;
-            slot->has_next_token = false;
-        }
+        best = at;
+        slot->stop = ENGINE_STOP_WORD;
+        slot->stopping_word = word;
+        slot->has_next_token = false;
     }
     return best;
 }
@@ -107,10 +104,9 @@ static void check_indentation(struct slot *slot)
                 slot->n_sent = text.len;
         }
     }
-    struct slice rest = slice_from(text, slot->last_newline);
-    const char *newline = rest.len ? memchr(rest.data, '\n', rest.len) : NULL;
-    if (newline)
-        slot->last_newline += (size_t)(newline - rest.data) + 1;
+    size_t newline = slice_find(text, slot->last_newline, SLICE("\n"));
+    if (newline != SLICE_NOT_FOUND)
+        slot->last_newline = newline + 1;
 }
 
 static bool budget_is_spent(const struct slot *slot)
@@ -137,7 +133,7 @@ bool slot_take_token(struct engine *engine, struct slot *slot, const struct engi
     bool incomplete = utf8_incomplete_tail(str_slice(&slot->generated)) > 0;
     if (!incomplete)
         visible = take_visible_text(engine, slot, token);
-    bool newline = visible.len && memchr(visible.data, '\n', visible.len);
+    bool newline = slice_find(visible, 0, SLICE("\n")) != SLICE_NOT_FOUND;
     if (!incomplete && stream)
         slot_send_token(slot, visible, token);
     else if (!stream)

@@ -11,13 +11,6 @@ bool http_is_form(const struct http_exchange *x)
     return type.len >= 19 && strncasecmp(type.data, "multipart/form-data", 19) == 0;
 }
 
-static const char *find(struct slice text, struct slice needle)
-{
-    if (needle.len == 0 || text.len < needle.len)
-        return NULL;
-    return memmem(text.data, text.len, needle.data, needle.len);
-}
-
 /* A parameter of a header: name=token or name="quoted". */
 static bool parameter(struct arena *arena, struct slice header, const char *name, struct slice *out)
 {
@@ -61,8 +54,8 @@ static bool parameter(struct arena *arena, struct slice header, const char *name
 static bool part_head(struct arena *arena, struct slice head, struct http_part *part)
 {
     while (head.len > 0) {
-        const char *end = find(head, SLICE("\r\n"));
-        struct slice line = {head.data, end ? (size_t)(end - head.data) : head.len};
+        size_t end = slice_find(head, 0, SLICE("\r\n"));
+        struct slice line = {head.data, end != SLICE_NOT_FOUND ? end : head.len};
         head = slice_from(head, line.len + 2);
         static const char disposition[] = "Content-Disposition:", type[] = "Content-Type:";
         if (line.len >= sizeof disposition - 1 &&
@@ -104,33 +97,33 @@ bool http_form(struct http_exchange *x, const struct http_part **out, size_t *n,
     if (slice_starts_with(rest, first)) {
         rest = slice_from(rest, first.len);
     } else {
-        const char *at = find(rest, delimiter);
-        if (!at)
+        size_t at = slice_find(rest, 0, delimiter);
+        if (at == SLICE_NOT_FOUND)
             return error_set(err, ERR_FORMAT, "the form's boundary does not occur in the body");
-        rest = slice_from(rest, (size_t)(at - rest.data) + delimiter.len);
+        rest = slice_from(rest, at + delimiter.len);
     }
     while (!slice_starts_with(rest, SLICE("--"))) {
-        const char *line_end = find(rest, SLICE("\r\n"));
-        if (!line_end)
+        size_t line_end = slice_find(rest, 0, SLICE("\r\n"));
+        if (line_end == SLICE_NOT_FOUND)
             return error_set(err, ERR_FORMAT, "the form ends within a boundary");
-        rest = slice_from(rest, (size_t)(line_end - rest.data));
-        const char *head_end = find(rest, SLICE("\r\n\r\n"));
-        const char *end = find(rest, delimiter);
-        if (!head_end || !end || end < head_end ||
-            (size_t)(head_end - rest.data) > FORM_MAX_PART_HEAD)
+        rest = slice_from(rest, line_end);
+        size_t head_end = slice_find(rest, 0, SLICE("\r\n\r\n"));
+        size_t end = slice_find(rest, 0, delimiter);
+        if (head_end == SLICE_NOT_FOUND || end == SLICE_NOT_FOUND || end < head_end ||
+            head_end > FORM_MAX_PART_HEAD)
             return error_set(err, ERR_FORMAT, "part %zu of the form is not complete", *n + 1);
         if (*n == FORM_MAX_PARTS)
             return error_set(err, ERR_LIMIT, "the form has more than %d parts", FORM_MAX_PARTS);
         struct http_part *part = &parts[*n];
-        struct slice head = {rest.data + 2, (size_t)(head_end - rest.data) - 2};
-        if (head_end == rest.data)
+        struct slice head = {rest.data + 2, head_end - 2};
+        if (head_end == 0)
             head.len = 0;
         part->data =
-            (struct slice){head_end + 4, end > head_end + 4 ? (size_t)(end - head_end) - 4 : 0};
+            (struct slice){rest.data + head_end + 4, end > head_end + 4 ? end - head_end - 4 : 0};
         if (!part_head(&x->arena, head, part))
             return error_set(err, ERR_FORMAT, "part %zu of the form has no name", *n + 1);
         (*n)++;
-        rest = slice_from(rest, (size_t)(end - rest.data) + delimiter.len);
+        rest = slice_from(rest, end + delimiter.len);
     }
     *out = parts;
     return true;
