@@ -36,6 +36,7 @@ void connection_notify(void *cls, struct MHD_Connection *connection, void **sock
         if (place->next)
             place->next->previous = place;
         server->connections = place;
+        atomic_fetch_add(&server->n_connections, 1);
         watch_add(server, place);
         pthread_mutex_unlock(&server->lock);
         return;
@@ -52,6 +53,7 @@ void connection_notify(void *cls, struct MHD_Connection *connection, void **sock
         server->connections = place->next;
     if (place->next)
         place->next->previous = place->previous;
+    atomic_fetch_sub(&server->n_connections, 1);
     pthread_mutex_unlock(&server->lock);
     free(place);
 }

@@ -206,6 +206,20 @@ void watch_stop(struct http_server *server);
 void watch_add(struct http_server *server, struct connection *place);
 void watch_remove(struct http_server *server, struct connection *place);
 
+/* ---- accept.c: the thread that takes new connections ------------------------------------- */
+
+struct acceptor {
+    int wake;
+    pthread_t thread;
+    bool running;
+    atomic_bool stop;
+};
+
+/* Hand what arrives at server->listen_fd to the daemon, which must run. */
+bool accept_start(struct http_server *server, struct error *err);
+/* From here on new connections are refused; those handed over go on. */
+void accept_stop(struct http_server *server);
+
 /* ---- server.c ------------------------------------------------------------------------------ */
 
 struct http_server {
@@ -217,6 +231,7 @@ struct http_server {
     int32_t timeout_s;
 
     int listen_fd;
+    unsigned max_connections;
     int32_t port;
     char *address;
     char *socket_path; /* to unlink; NULL: none */
@@ -225,6 +240,8 @@ struct http_server {
 
     struct crew crew;
     struct watch watch;
+    struct acceptor acceptor;
+    atomic_size_t n_connections;
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;

@@ -73,16 +73,17 @@ static void quiet(void *cls, const char *format, va_list args)
 static bool start_daemon(struct http_server *server, const struct http_settings *s,
                          const struct str *key, const struct str *cert, struct error *err)
 {
-    unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET |
+                     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
+    unsigned n_threads = n_socket_threads(s->n_workers);
     struct MHD_OptionItem options[20];
     size_t n = 0;
 #define OPTION(name, number, pointer)                                                              \
     options[n++] = (struct MHD_OptionItem){name, (intptr_t)(number), (void *)(pointer)}
     OPTION(MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)quiet, NULL);
-    OPTION(MHD_OPTION_LISTEN_SOCKET, server->listen_fd, NULL);
-    OPTION(MHD_OPTION_THREAD_POOL_SIZE, n_socket_threads(s->n_workers), NULL);
-    OPTION(MHD_OPTION_CONNECTION_LIMIT, connection_limit(), NULL);
+    OPTION(MHD_OPTION_THREAD_POOL_SIZE, n_threads, NULL);
+    /* Never its limit but ours: a client past it waits, and is not cut off. */
+    OPTION(MHD_OPTION_CONNECTION_LIMIT, 2 * HTTP_MAX_CONNECTIONS, NULL);
     OPTION(MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_POOL, NULL);
     OPTION(MHD_OPTION_CONNECTION_TIMEOUT, s->timeout_s > 0 ? s->timeout_s : 0, NULL);
     OPTION(MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)connection_target, server);
@@ -105,12 +106,35 @@ static bool start_daemon(struct http_server *server, const struct http_settings 
     return true;
 }
 
+/* Wait until no exchange is left, at most timeout_ms. */
+static void wait_until_ended(struct http_server *server, uint32_t timeout_ms)
+{
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += timeout_ms / 1000;
+    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000L;
+    if (until.tv_nsec >= 1000000000L) {
+        until.tv_sec++;
+        until.tv_nsec -= 1000000000L;
+    }
+    pthread_mutex_lock(&server->lock);
+    while (server->n_exchanges > 0 &&
+           pthread_cond_timedwait(&server->ended, &server->lock, &until) != ETIMEDOUT)
+        ;
+    pthread_mutex_unlock(&server->lock);
+}
+
 static void server_free(struct http_server *server)
 {
+    accept_stop(server);
+    if (server->daemon)
+        MHD_stop_daemon(server->daemon);
+    wait_until_ended(server, 500);
+    size_t n = http_server_n_exchanges(server);
+    if (n > 0)
+        log_warn("http: %zu requests did not end in time", n);
     watch_stop(server);
     crew_stop(&server->crew);
-    if (server->listen_fd >= 0)
-        close(server->listen_fd);
     if (server->socket_path)
         unlink(server->socket_path);
     free(server->socket_path);
@@ -137,12 +161,13 @@ bool http_server_start(const struct http_settings *settings, struct http_server 
     pthread_cond_init(&server->ended, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&server->lock, NULL);
-    server->listen_fd = server->watch.epoll = server->watch.wake = -1;
+    server->listen_fd = server->acceptor.wake = server->watch.epoll = server->watch.wake = -1;
     server->routes = settings->routes;
     server->n_routes = settings->n_routes;
     server->context = settings->context;
     server->max_body = settings->max_body ? settings->max_body : (size_t)1 << 30;
     server->timeout_s = settings->timeout_s;
+    server->max_connections = connection_limit();
 
     const char *key_file = settings->tls_key_file, *cert_file = settings->tls_cert_file;
     bool has_key = key_file && *key_file, has_cert = cert_file && *cert_file;
@@ -164,7 +189,7 @@ bool http_server_start(const struct http_settings *settings, struct http_server 
         goto failed;
     }
     if (!crew_start(&server->crew, settings->n_workers, err) || !watch_start(server, err) ||
-        !start_daemon(server, settings, &key, &cert, err))
+        !start_daemon(server, settings, &key, &cert, err) || !accept_start(server, err))
         goto failed;
     str_free(&key);
     str_free(&cert);
@@ -202,30 +227,7 @@ size_t http_server_n_exchanges(struct http_server *server)
 
 size_t http_server_n_connections(struct http_server *server)
 {
-    size_t n = 0;
-    pthread_mutex_lock(&server->lock);
-    for (const struct connection *place = server->connections; place; place = place->next)
-        n++;
-    pthread_mutex_unlock(&server->lock);
-    return n;
-}
-
-/* Wait until no exchange is left, at most timeout_ms. */
-static void wait_until_ended(struct http_server *server, uint32_t timeout_ms)
-{
-    struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += timeout_ms / 1000;
-    until.tv_nsec += (long)(timeout_ms % 1000) * 1000000L;
-    if (until.tv_nsec >= 1000000000L) {
-        until.tv_sec++;
-        until.tv_nsec -= 1000000000L;
-    }
-    pthread_mutex_lock(&server->lock);
-    while (server->n_exchanges > 0 &&
-           pthread_cond_timedwait(&server->ended, &server->lock, &until) != ETIMEDOUT)
-        ;
-    pthread_mutex_unlock(&server->lock);
+    return atomic_load(&server->n_connections);
 }
 
 /* All exchanges, each with a reference; the caller frees the array. */
@@ -270,19 +272,12 @@ static void wake_if_working(struct http_exchange *x)
 void http_server_stop(struct http_server *server, uint32_t grace_ms)
 {
     atomic_store(&server->stopping, true);
-    MHD_quiesce_daemon(server->daemon);
-    close(server->listen_fd);
-    server->listen_fd = -1;
+    accept_stop(server);
     for_all_exchanges(server, wake_if_working);
     wait_until_ended(server, grace_ms);
     /* Who is not done now is cut off. */
     atomic_store(&server->closing, true);
     for_all_exchanges(server, exchange_client_gone);
     wait_until_ended(server, 500);
-    MHD_stop_daemon(server->daemon);
-    wait_until_ended(server, 500);
-    size_t n = http_server_n_exchanges(server);
-    if (n > 0)
-        log_warn("http: %zu requests did not end in time", n);
     server_free(server);
 }

@@ -363,6 +363,25 @@ static void a_stop_ends_what_waits_and_what_streams(void **state)
     assert_int_equal(house.n_released, 2);
 }
 
+/* Its threads may be anywhere in their round when the word to stop comes. */
+static void a_server_can_be_stopped_at_any_moment(void **state)
+{
+    (void)state;
+    for (int i = 0; i < 200; i++) {
+        struct house house = {0};
+        struct http_settings settings = house_settings(&house);
+        struct http_server *server = house_open(&house, &settings);
+        int fd = i % 2 ? client_connect(server) : -1;
+        if (fd >= 0)
+            client_send(fd, "GET /health HTTP/1.1\r\nHost: a\r\n\r\n");
+        if (i % 4 == 3)
+            clock_sleep_ms(1);
+        http_server_stop(server, 1000);
+        if (fd >= 0)
+            close(fd);
+    }
+}
+
 static void a_bad_address_file_or_folder_is_named(void **state)
 {
     (void)state;
@@ -437,6 +456,7 @@ int main(void)
         cmocka_unit_test(a_form_is_taken_apart),
         cmocka_unit_test(an_inner_exchange_needs_no_connection),
         cmocka_unit_test(a_stop_ends_what_waits_and_what_streams),
+        cmocka_unit_test(a_server_can_be_stopped_at_any_moment),
         cmocka_unit_test(a_bad_address_file_or_folder_is_named),
         cmocka_unit_test(the_blank_origin_header_is_sent),
         cmocka_unit_test(of_several_origins_the_matching_one_is_echoed),

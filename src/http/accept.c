@@ -1,0 +1,86 @@
+/* accept.c - the thread that takes new connections.
+ *
+ * libmicrohttpd could listen itself, but its worker threads and the thread that
+ * tells them to stop listening (MHD_quiesce_daemon) may both take the socket out
+ * of an epoll set, and the second to do so ends the process. With a thread of our
+ * own the library never sees the listening socket. */
+#include "http/internal.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+enum {
+    ACCEPT_AT_ONCE = 64,
+    ACCEPT_PAUSE_MS = 20 /* while no descriptor or no memory is left for one more */
+};
+
+/* Take what has arrived. False: there is no room, and the rest has to wait. */
+static bool take_arrivals(struct http_server *server)
+{
+    for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
+        if (atomic_load(&server->n_connections) >= server->max_connections)
+            return false;
+        struct sockaddr_storage name;
+        socklen_t len = sizeof name;
+        int fd = accept4(server->listen_fd, (struct sockaddr *)&name, &len,
+                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        if (fd >= 0)
+            /* If it cannot be served, the daemon closes it. */
+            MHD_add_connection(server->daemon, fd, (struct sockaddr *)&name, len);
+        else if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return true;
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            return false;
+        /* Anything else is one client's trouble: it gave up before we came. */
+    }
+    return true;
+}
+
+static void *accept_all(void *arg)
+{
+    struct http_server *server = arg;
+    struct pollfd ready[2] = {{.fd = server->acceptor.wake, .events = POLLIN},
+                              {.fd = server->listen_fd, .events = POLLIN}};
+    bool has_room = true;
+    while (!atomic_load(&server->acceptor.stop)) {
+        if (has_room)
+            poll(ready, 2, -1);
+        else
+            poll(ready, 1, ACCEPT_PAUSE_MS);
+        has_room = take_arrivals(server);
+    }
+    return NULL;
+}
+
+bool accept_start(struct http_server *server, struct error *err)
+{
+    struct acceptor *a = &server->acceptor;
+    a->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (a->wake < 0 || pthread_create(&a->thread, NULL, accept_all, server) != 0)
+        return error_set(err, ERR_IO, "the thread that accepts connections cannot start: %s",
+                         strerror(errno));
+    a->running = true;
+    return true;
+}
+
+void accept_stop(struct http_server *server)
+{
+    struct acceptor *a = &server->acceptor;
+    if (a->running) {
+        uint64_t one = 1;
+        atomic_store(&a->stop, true);
+        ssize_t written = write(a->wake, &one, sizeof one);
+        (void)written; /* a full counter wakes it just as well */
+        pthread_join(a->thread, NULL);
+        a->running = false;
+    }
+    if (a->wake >= 0)
+        close(a->wake);
+    if (server->listen_fd >= 0)
+        close(server->listen_fd);
+    a->wake = server->listen_fd = -1;
+}
