@@ -201,6 +201,8 @@ bool anthropic_final(struct result *r, json_t *events);
  * say. */
 struct slice answer_content(const struct result *r);
 bool event_push(json_t *events, const char *name, json_t *data); /* takes data */
+/* The same with the event's name as "type" at the head of its data. */
+bool event_push_typed(json_t *events, const char *name, json_t *data);
 json_t *timings_to_json(const struct engine_timings *t);
 json_t *progress_to_json(const struct engine_event *event);
 json_t *probs_to_json(const struct engine_token *tokens, size_t n, bool post_sampling,

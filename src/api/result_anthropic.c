@@ -69,31 +69,23 @@ json_t *anthropic_whole(struct result *r)
     return o;
 }
 
-/* An event whose data starts with its own name. */
-static bool emit(json_t *events, const char *name, json_t *data)
-{
-    json_t *o = json_pack("{s:s}", "type", name);
-    json_object_update(o, data);
-    json_decref(data);
-    return event_push(events, name, o);
-}
-
 static bool emit_start(json_t *events, size_t index, json_t *block)
 {
-    return emit(events, "content_block_start",
-                json_pack("{s:i,s:o}", "index", (int)index, "content_block", block));
+    return event_push_typed(events, "content_block_start",
+                            json_pack("{s:i,s:o}", "index", (int)index, "content_block", block));
 }
 
 static bool emit_delta(json_t *events, size_t index, const char *type, const char *key,
                        struct slice text)
 {
-    return emit(events, "content_block_delta",
-                json_pack("{s:i,s:o}", "index", (int)index, "delta", text_block(type, key, text)));
+    return event_push_typed(
+        events, "content_block_delta",
+        json_pack("{s:i,s:o}", "index", (int)index, "delta", text_block(type, key, text)));
 }
 
 static bool emit_stop(json_t *events, size_t index)
 {
-    return emit(events, "content_block_stop", json_pack("{s:i}", "index", (int)index));
+    return event_push_typed(events, "content_block_stop", json_pack("{s:i}", "index", (int)index));
 }
 
 static bool emit_message_start(struct result *r, json_t *events)
@@ -107,7 +99,7 @@ static bool emit_message_start(struct result *r, json_t *events)
     put(message, "stop_reason", json_null());
     put(message, "stop_sequence", json_null());
     put(message, "usage", usage(r->event, 0));
-    return emit(events, "message_start", json_pack("{s:o}", "message", message));
+    return event_push_typed(events, "message_start", json_pack("{s:o}", "message", message));
 }
 
 /* Blocks stand in the order thinking, text, tools. */
@@ -175,8 +167,8 @@ bool anthropic_final(struct result *r, json_t *events)
     put(delta, "stop_reason", json_string(stop_reason(r)));
     put(delta, "stop_sequence", stop_sequence(r->event));
     return ok &&
-           emit(events, "message_delta",
-                json_pack("{s:o,s:{s:i}}", "delta", delta, "usage", "output_tokens",
-                          (int)r->event->timings.n_generated)) &&
-           emit(events, "message_stop", json_object());
+           event_push_typed(events, "message_delta",
+                            json_pack("{s:o,s:{s:i}}", "delta", delta, "usage", "output_tokens",
+                                      (int)r->event->timings.n_generated)) &&
+           event_push_typed(events, "message_stop", json_object());
 }

@@ -106,25 +106,16 @@ json_t *responses_whole(struct result *r)
     return o;
 }
 
-/* An event whose data starts with its own name. */
-static bool emit(json_t *events, const char *name, json_t *data)
-{
-    json_t *o = json_pack("{s:s}", "type", name);
-    json_object_update(o, data);
-    json_decref(data);
-    return event_push(events, name, o);
-}
-
 static bool emit_state(struct result *r, json_t *events, const char *name)
 {
-    return emit(events, name,
-                json_pack("{s:{s:s,s:s,s:s}}", "response", "id", r->response_id, "object",
-                          "response", "status", "in_progress"));
+    return event_push_typed(events, name,
+                            json_pack("{s:{s:s,s:s,s:s}}", "response", "id", r->response_id,
+                                      "object", "response", "status", "in_progress"));
 }
 
 static bool emit_delta(json_t *events, const char *name, json_t *item_id, const struct str *text)
 {
-    return emit(
+    return event_push_typed(
         events, name,
         json_pack("{s:o,s:o}", "item_id", item_id, "delta", json_string_from(str_slice(text))));
 }
@@ -133,8 +124,9 @@ static bool reasoning_delta(struct result *r, const struct chat_delta *delta, js
 {
     bool ok = true;
     if (!r->thinking_started)
-        ok = emit(events, "response.output_item.added",
-                  json_pack("{s:o}", "item", reasoning_item(r->reasoning_id, NULL, "in_progress")));
+        ok = event_push_typed(
+            events, "response.output_item.added",
+            json_pack("{s:o}", "item", reasoning_item(r->reasoning_id, NULL, "in_progress")));
     r->thinking_started = true;
     return ok && emit_delta(events, "response.reasoning_text.delta", json_string(r->reasoning_id),
                             &delta->text);
@@ -144,12 +136,13 @@ static bool content_delta(struct result *r, const struct chat_delta *delta, json
 {
     bool ok = true;
     if (!r->text_started)
-        ok = emit(events, "response.output_item.added",
-                  json_pack("{s:o}", "item",
-                            message_item(r->message_id, json_array(), "in_progress"))) &&
-             emit(events, "response.content_part.added",
-                  json_pack("{s:s,s:{s:s,s:s}}", "item_id", r->message_id, "part", "type",
-                            "output_text", "text", ""));
+        ok =
+            event_push_typed(events, "response.output_item.added",
+                             json_pack("{s:o}", "item",
+                                       message_item(r->message_id, json_array(), "in_progress"))) &&
+            event_push_typed(events, "response.content_part.added",
+                             json_pack("{s:s,s:{s:s,s:s}}", "item_id", r->message_id, "part",
+                                       "type", "output_text", "text", ""));
     r->text_started = true;
     return ok && emit_delta(events, "response.output_text.delta", json_string(r->message_id),
                             &delta->text);
@@ -159,7 +152,7 @@ static bool call_delta(struct result *r, const struct chat_delta *delta, json_t 
 {
     bool ok = true;
     if (delta->name.len > 0) {
-        ok = emit(
+        ok = event_push_typed(
             events, "response.output_item.added",
             json_pack("{s:o}", "item", call_item(&delta->id, &delta->name, NULL, "in_progress")));
         str_clear(&r->call_id);
@@ -206,18 +199,18 @@ bool responses_partial(struct result *r, json_t *events)
 static bool finish_item(json_t *events, json_t *output, json_t *item)
 {
     json_array_append(output, item);
-    return emit(events, "response.output_item.done", json_pack("{s:o}", "item", item));
+    return event_push_typed(events, "response.output_item.done", json_pack("{s:o}", "item", item));
 }
 
 static bool finish_text(struct result *r, const struct chat_message *message, json_t *events,
                         json_t *output)
 {
     json_t *part = text_part(str_slice(&message->content));
-    bool ok = emit(events, "response.output_text.done",
-                   json_pack("{s:s,s:o}", "item_id", r->message_id, "text",
-                             json_string_from(str_slice(&message->content)))) &&
-              emit(events, "response.content_part.done",
-                   json_pack("{s:s,s:O}", "item_id", r->message_id, "part", part)) &&
+    bool ok = event_push_typed(events, "response.output_text.done",
+                               json_pack("{s:s,s:o}", "item_id", r->message_id, "text",
+                                         json_string_from(str_slice(&message->content)))) &&
+              event_push_typed(events, "response.content_part.done",
+                               json_pack("{s:s,s:O}", "item_id", r->message_id, "part", part)) &&
               finish_item(events, output,
                           message_item(r->message_id, list_of(json_incref(part)), "completed"));
     json_decref(part);
@@ -248,7 +241,7 @@ bool responses_final(struct result *r, json_t *events)
     put(response, "model", json_string_from(slice_of(r->api->model_name)));
     put(response, "output", output);
     put(response, "usage", usage(r->event));
-    return ok && emit(events, "response.completed",
-                      json_pack("{s:o,s:o}", "response", response, "timings",
-                                timings_to_json(&r->event->timings)));
+    return ok && event_push_typed(events, "response.completed",
+                                  json_pack("{s:o,s:o}", "response", response, "timings",
+                                            timings_to_json(&r->event->timings)));
 }

@@ -17,6 +17,14 @@ bool event_push(json_t *events, const char *name, json_t *data)
     return push(events, event);
 }
 
+bool event_push_typed(json_t *events, const char *name, json_t *data)
+{
+    json_t *o = json_pack("{s:s}", "type", name);
+    json_object_update(o, data);
+    json_decref(data);
+    return event_push(events, name, o);
+}
+
 static double per(double amount, double by)
 {
     return by > 0 ? amount / by : 0.0;

@@ -19,7 +19,7 @@ enum log_level {
     LOG_TRACE = 5
 };
 
-enum log_colors { LOG_COLORS_AUTO, LOG_COLORS_ON, LOG_COLORS_OFF };
+enum log_colors { LOG_COLORS_AUTO = -1, LOG_COLORS_OFF, LOG_COLORS_ON };
 
 struct log_settings {
     int verbosity;          /* lines above it are dropped; LOG_INFO by default */

@@ -349,7 +349,6 @@ static void run_until_stopped(struct engine *engine)
         release_orphans(engine);
         run_commands(engine);
         place_queued_jobs(engine);
-        engine->metrics.n_deferred = engine->n_queued;
         pthread_mutex_unlock(&engine->lock);
         if (any_busy(engine))
             engine_step(engine);

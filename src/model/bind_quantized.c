@@ -22,6 +22,14 @@ static bool fails(const struct binder *b, const char *base, const char *what)
     return error_set(b->err, ERR_FORMAT, "%s: tensor '%s': %s", b->source->path, base, what);
 }
 
+/* The last word on a matrix that has been put together. */
+static bool check_bound(const struct binder *b, const char *base, struct matrix *m,
+                        const struct tensor_view *scales, size_t biases_bytes)
+{
+    return matrix_check(m, scales->n_bytes, biases_bytes, b->err) ||
+           error_prefix(b->err, "%s: tensor '%s'", b->source->path, base);
+}
+
 /* The settings that hold for this tensor: its own, or the common ones. */
 static const json_t *quantization_of(const struct binder *b, const char *base)
 {
@@ -103,8 +111,7 @@ static bool bind_mlx(const struct binder *b, const char *base, const struct tens
         m->biases = biases->data;
         biases_bytes = biases->n_bytes;
     }
-    return matrix_check(m, scales->n_bytes, biases_bytes, b->err) ||
-           error_prefix(b->err, "%s: tensor '%s'", b->source->path, base);
+    return check_bound(b, base, m, scales, biases_bytes);
 }
 
 static bool bind_f8(const struct binder *b, const char *base, const struct tensor_view *weight,
@@ -144,8 +151,7 @@ static bool bind_f8(const struct binder *b, const char *base, const struct tenso
                          .scales = scales->data,
                          .block_rows = (int32_t)block_rows,
                          .block_cols = (int32_t)block_cols};
-    return matrix_check(m, scales->n_bytes, 0, b->err) ||
-           error_prefix(b->err, "%s: tensor '%s'", b->source->path, base);
+    return check_bound(b, base, m, scales, 0);
 }
 
 /* NAME_blocks [experts][rows][cols / 32][16] and NAME_scales: the same bytes as
@@ -170,8 +176,7 @@ static bool bind_blocks(const struct binder *b, const char *base, const struct t
                          .scales = scales->data,
                          .bits = 4,
                          .group_size = 32};
-    return matrix_check(m, scales->n_bytes, 0, b->err) ||
-           error_prefix(b->err, "%s: tensor '%s'", b->source->path, base);
+    return check_bound(b, base, m, scales, 0);
 }
 
 bool bind_quantized(const struct binder *b, const char *base, const struct tensor_view *weight,

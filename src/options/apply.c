@@ -111,6 +111,19 @@ bool read_int(const struct option_use *use, int64_t min, int64_t max, int64_t *o
     return true;
 }
 
+bool read_tristate(const struct option_use *use, int *out, struct error *err)
+{
+    if (text_is_true(use->value))
+        *out = OPTION_ON;
+    else if (text_is_false(use->value))
+        *out = OPTION_OFF;
+    else if (text_is_auto(use->value))
+        *out = OPTION_AUTO;
+    else
+        return bad_value(use, err, "on, off or auto");
+    return true;
+}
+
 static bool read_float(const struct option_use *use, float *out, struct error *err)
 {
     const struct option *o = use->option;
@@ -286,15 +299,7 @@ static bool apply_by_type(struct option_parser *p, const struct option_use *use,
         *(const char **)field = options_text(p->options, slice_of(use->value));
         return *(const char **)field || error_memory(err);
     case OPT_TRISTATE:
-        if (text_is_true(use->value))
-            *(int *)field = OPTION_ON;
-        else if (text_is_false(use->value))
-            *(int *)field = OPTION_OFF;
-        else if (text_is_auto(use->value))
-            *(int *)field = OPTION_AUTO;
-        else
-            return bad_value(use, err, "on, off or auto");
-        return true;
+        return read_tristate(use, field, err);
     case OPT_CHOICE:
         return read_choice(use, field, err);
     case OPT_CUSTOM:

@@ -109,14 +109,9 @@ bool apply_template_kwargs(struct option_parser *p, const struct option_use *use
 bool apply_reasoning(struct option_parser *p, const struct option_use *use, struct error *err)
 {
     int *state = field_of(p, use);
-    if (text_is_auto(use->value)) {
-        *state = OPTION_AUTO;
-        return true;
-    }
-    if (!text_is_true(use->value) && !text_is_false(use->value))
-        return bad_value(use, err, "on, off or auto");
-    *state = text_is_true(use->value) ? OPTION_ON : OPTION_OFF;
-    return set_kwarg(p, "enable_thinking", json_boolean(*state), err);
+    if (!read_tristate(use, state, err))
+        return false;
+    return *state == OPTION_AUTO || set_kwarg(p, "enable_thinking", json_boolean(*state), err);
 }
 
 bool apply_reasoning_effort(struct option_parser *p, const struct option_use *use,
@@ -133,20 +128,6 @@ bool apply_reasoning_preserve(struct option_parser *p, const struct option_use *
                               struct error *err)
 {
     return set_kwarg(p, "preserve_reasoning", json_boolean(use->on), err);
-}
-
-bool apply_log_colors(struct option_parser *p, const struct option_use *use, struct error *err)
-{
-    int *colors = field_of(p, use);
-    if (text_is_true(use->value))
-        *colors = LOG_COLORS_ON;
-    else if (text_is_false(use->value))
-        *colors = LOG_COLORS_OFF;
-    else if (text_is_auto(use->value))
-        *colors = LOG_COLORS_AUTO;
-    else
-        return bad_value(use, err, "on, off or auto");
-    return true;
 }
 
 bool apply_verbose(struct option_parser *p, const struct option_use *use, struct error *err)

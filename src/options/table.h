@@ -132,6 +132,8 @@ bool read_int(const struct option_use *use, int64_t min, int64_t max, int64_t *o
 bool text_is_true(const char *text);
 bool text_is_false(const char *text);
 bool text_is_auto(const char *text);
+/* A value that is an enum option_tristate. */
+bool read_tristate(const struct option_use *use, int *out, struct error *err);
 /* Fields of a comma-separated row, quotes as in CSV, each handed to each(). */
 bool csv_each(struct option_parser *p, const struct option_use *use,
               bool (*each)(struct option_parser *, const struct option_use *, struct slice,
@@ -195,7 +197,6 @@ bool apply_reasoning_effort(struct option_parser *p, const struct option_use *us
                             struct error *err);
 bool apply_reasoning_preserve(struct option_parser *p, const struct option_use *use,
                               struct error *err);
-bool apply_log_colors(struct option_parser *p, const struct option_use *use, struct error *err);
 bool apply_verbose(struct option_parser *p, const struct option_use *use, struct error *err);
 bool apply_sleep(struct option_parser *p, const struct option_use *use, struct error *err);
 /* \n, \t, \\, \', \", \xHH resolved. */

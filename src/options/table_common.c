@@ -234,7 +234,7 @@ static const struct option rows[] = {
     {.names = "--log-file", .env = "LLAMA_ARG_LOG_FILE", .value = "FNAME", .type = OPT_TEXT, AT(logging.file),
      .help = "Log to this file too."},
     {.names = "--log-colors", .env = "LLAMA_ARG_LOG_COLORS", .value = "[on|off|auto]", .fallback = "auto",
-     .type = OPT_CUSTOM, .apply = apply_log_colors, AT(logging.colors),
+     .type = OPT_TRISTATE, AT(logging.colors),
      .help = "Colours in the log; auto: on a terminal."},
     {.names = "-v --verbose --log-verbose", .type = OPT_CUSTOM, .apply = apply_verbose, AT(logging.verbosity),
      .help = "Log everything."},

@@ -41,18 +41,6 @@ static bool make_pieces(struct tokenizer *tok)
     return true;
 }
 
-static int compare_pieces(const void *a, const void *b)
-{
-    const struct trie_key *x = a, *y = b;
-    size_t n = x->text.len < y->text.len ? x->text.len : y->text.len;
-    int order = n ? memcmp(x->text.data, y->text.data, n) : 0;
-    if (order)
-        return order;
-    if (x->text.len != y->text.len)
-        return x->text.len < y->text.len ? -1 : 1;
-    return (x->value > y->value) - (x->value < y->value);
-}
-
 static bool sort_pieces(struct tokenizer *tok)
 {
     size_t n = (size_t)tok->n_vocab;
@@ -61,7 +49,7 @@ static bool sort_pieces(struct tokenizer *tok)
     if (keys && tok->sorted) {
         for (size_t i = 0; i < n; i++)
             keys[i] = (struct trie_key){text_piece(tok, (int32_t)i, true), (int32_t)i};
-        qsort(keys, n, sizeof *keys, compare_pieces);
+        trie_sort_keys(keys, n);
         for (size_t i = 0; i < n; i++)
             tok->sorted[i] = keys[i].value;
     }

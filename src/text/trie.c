@@ -17,6 +17,11 @@ static int compare_keys(const void *a, const void *b)
     return (x->value > y->value) - (x->value < y->value);
 }
 
+void trie_sort_keys(struct trie_key *keys, size_t n)
+{
+    qsort(keys, n, sizeof *keys, compare_keys);
+}
+
 /* The keys below a node: those in [begin, end) agree in their first depth
  * bytes. */
 struct range {
@@ -28,7 +33,7 @@ bool trie_build(struct trie *trie, struct trie_key *keys, size_t n)
     *trie = (struct trie){0};
     VEC(struct trie_node) nodes = {0};
     VEC(struct range) ranges = {0};
-    qsort(keys, n, sizeof *keys, compare_keys);
+    trie_sort_keys(keys, n);
     if (!VEC_PUSH(&nodes, (struct trie_node){.value = -1}) ||
         !VEC_PUSH(&ranges, (struct range){0, n, 0}))
         goto failed;

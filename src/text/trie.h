@@ -25,6 +25,9 @@ struct trie {
     size_t n_nodes;
 };
 
+/* By the bytes of their texts, equal ones by value. */
+void trie_sort_keys(struct trie_key *keys, size_t n);
+
 /* Build from n keys, which are put in order and looked at only here. Empty
  * texts are left out; of equal texts the greatest value wins. False when out
  * of memory. */
