@@ -207,6 +207,19 @@ static void answer_free(void *cls)
     exchange_drop(cls);
 }
 
+/* Let the connection sleep until exchange_resume. False: nobody is there to wake
+ * for, or the server closes, and libmicrohttpd must not be stopped while a
+ * connection sleeps. Under x->lock: who closes sets the flag first and then goes
+ * through all exchanges, so that none slips through. */
+static bool suspend(struct http_exchange *x, struct MHD_Connection *connection)
+{
+    if (x->gone || atomic_load(&x->server->closing))
+        return false;
+    MHD_suspend_connection(connection);
+    x->suspended = true;
+    return true;
+}
+
 /* libmicrohttpd asks for more of a stream. */
 static ssize_t answer_read(void *cls, uint64_t position, char *out, size_t max)
 {
@@ -229,9 +242,7 @@ static ssize_t answer_read(void *cls, uint64_t position, char *out, size_t max)
     } else if (x->ended) {
         n = MHD_CONTENT_READER_END_OF_STREAM;
     } else {
-        MHD_suspend_connection(x->connection);
-        x->suspended = true;
-        n = 0;
+        n = suspend(x, x->connection) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
     }
     pthread_mutex_unlock(&x->lock);
     return n;
@@ -285,11 +296,7 @@ static enum MHD_Result wait_for_workers(struct http_exchange *x, struct MHD_Conn
 {
     pthread_mutex_lock(&x->lock);
     bool send = x->answered && !(x->abandoned && !x->streaming) && !x->gone;
-    bool wait = !send && !x->ended && !x->gone;
-    if (wait) {
-        MHD_suspend_connection(connection);
-        x->suspended = true;
-    }
+    bool wait = !send && !x->ended && suspend(x, connection);
     pthread_mutex_unlock(&x->lock);
     if (send)
         return send_answer(x, connection);
@@ -301,7 +308,6 @@ static enum MHD_Result hand_to_workers(struct http_exchange *x, struct MHD_Conne
     struct http_server *server = x->server;
     bool hung_up = false;
     x->phase = PHASE_WORK;
-    exchange_hold(x); /* the handler's */
     if (x->place) {
         pthread_mutex_lock(&server->lock);
         x->place->receiving = false;
@@ -310,10 +316,13 @@ static enum MHD_Result hand_to_workers(struct http_exchange *x, struct MHD_Conne
         pthread_mutex_unlock(&server->lock);
     }
     pthread_mutex_lock(&x->lock);
-    MHD_suspend_connection(connection);
-    x->suspended = true;
-    x->with_workers = true;
+    bool handed = suspend(x, connection);
+    x->with_workers = handed;
+    if (handed)
+        exchange_hold(x); /* the handler's */
     pthread_mutex_unlock(&x->lock);
+    if (!handed)
+        return MHD_NO;
     crew_run(&server->crew, x);
     if (hung_up)
         exchange_client_gone(x);
