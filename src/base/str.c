@@ -68,15 +68,21 @@ bool str_append_format(struct str *s, const char *format, ...)
     va_list args, again;
     va_start(args, format);
     va_copy(again, args);
-    int n = vsnprintf(NULL, 0, format, args);
+    /* Most fit what is free; what does not is formatted again. */
+    bool ok = str_reserve(s, 0);
+    size_t room = ok ? s->capacity - s->len : 0;
+    int n = ok ? vsnprintf(s->data + s->len, room, format, args) : -1;
     va_end(args);
-    bool ok = n >= 0 && str_reserve(s, (size_t)n);
-    if (ok) {
-        vsnprintf(s->data + s->len, (size_t)n + 1, format, again);
-        s->len += (size_t)n;
+    if (ok && n >= 0 && (size_t)n >= room) {
+        s->data[s->len] = '\0';
+        ok = str_reserve(s, (size_t)n);
+        if (ok)
+            vsnprintf(s->data + s->len, (size_t)n + 1, format, again);
     }
     va_end(again);
-    return ok;
+    if (ok && n > 0)
+        s->len += (size_t)n;
+    return ok && n >= 0;
 }
 
 void str_truncate(struct str *s, size_t len)

@@ -299,22 +299,24 @@ static void cut_spans(struct jinja_output *out)
     }
 }
 
-bool chat_render(const struct chat_inputs *in, const json_t *messages, const json_t *tools,
-                 const json_t *more, bool add_generation_prompt, struct jinja_output *out,
-                 struct error *err)
+/* A run with the inputs' variables, or those that replace them. */
+static struct jinja_run *make_run(const struct chat_inputs *in, const json_t *messages,
+                                  const json_t *tools, const json_t *more,
+                                  bool add_generation_prompt)
 {
     struct jinja_run *run = jinja_run_create(in->t->jinja, in->now, false, NULL);
-    if (!run)
-        return error_memory(err);
     /* a variable that cannot be set leaves its error in the run */
-    set_variables(run, in, messages ? messages : in->messages, tools ? tools : in->tools, more,
-                  add_generation_prompt);
-    bool ok = jinja_render(run, out, err);
-    jinja_run_free(run);
-    if (!ok)
-        return false;
+    if (run)
+        set_variables(run, in, messages ? messages : in->messages, tools ? tools : in->tools, more,
+                      add_generation_prompt);
+    return run;
+}
+
+/* Take off what the tokenizer adds itself. */
+static void drop_ends(const struct chat_inputs *in, struct jinja_output *out)
+{
     if (in->keep_ends)
-        return true;
+        return;
     const struct str *bos = &in->t->bos, *eos = &in->t->eos;
     if (in->t->add_bos && bos->len && slice_starts_with(str_slice(&out->text), str_slice(bos)))
         drop_front(out, bos->len);
@@ -322,6 +324,39 @@ bool chat_render(const struct chat_inputs *in, const json_t *messages, const jso
         str_truncate(&out->text, out->text.len - eos->len);
         cut_spans(out);
     }
+}
+
+bool chat_render(const struct chat_inputs *in, const json_t *messages, const json_t *tools,
+                 const json_t *more, bool add_generation_prompt, struct jinja_output *out,
+                 struct error *err)
+{
+    struct jinja_run *run = make_run(in, messages, tools, more, add_generation_prompt);
+    if (!run)
+        return error_memory(err);
+    bool ok = jinja_render(run, out, err);
+    jinja_run_free(run);
+    if (ok)
+        drop_ends(in, out);
+    return ok;
+}
+
+static bool render_both(const struct chat_inputs *in, const json_t *messages, const json_t *tools,
+                        const json_t *more, struct jinja_output *with, struct jinja_output *without,
+                        struct error *err)
+{
+    struct jinja_run *run = make_run(in, messages, tools, more, false);
+    if (!run)
+        return error_memory(err);
+    bool both = false;
+    bool ok = jinja_render_both(run, "add_generation_prompt", jinja_bool(run, true), with, without,
+                                &both, err);
+    jinja_run_free(run);
+    if (!ok)
+        return false;
+    drop_ends(in, with);
+    if (!both)
+        return chat_render(in, messages, tools, more, false, without, err);
+    drop_ends(in, without);
     return true;
 }
 
@@ -340,11 +375,13 @@ bool chat_render_prompt(const struct chat_inputs *in, const json_t *messages, co
                         const json_t *more, struct chat_prompt *out, struct error *err)
 {
     struct jinja_output with = {0}, without = {0};
-    bool ok = chat_render(in, messages, tools, more, true, &with, err) &&
-              chat_render(in, messages, tools, more, false, &without, err);
+    bool ok = render_both(in, messages, tools, more, &with, &without, err);
     if (ok) {
         struct slice a = str_slice(&with.text), b = str_slice(&without.text);
         size_t same = 0;
+        while (same + 64 <= a.len && same + 64 <= b.len &&
+               memcmp(a.data + same, b.data + same, 64) == 0)
+            same += 64;
         while (same < a.len && same < b.len && a.data[same] == b.data[same])
             same++;
         struct jinja_output *chosen = in->add_generation_prompt ? &with : &without;

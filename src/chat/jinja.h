@@ -45,7 +45,8 @@ struct jinja_run *jinja_run_create(const struct jinja_template *t, int64_t now, 
 void jinja_run_free(struct jinja_run *run);
 
 /* Values live as long as the run. NULL when its memory is spent. marked: this
- * text came from a user. */
+ * text came from a user. The run keeps a reference to json, whose texts the values
+ * show; nobody may change it before the run is freed. */
 struct jinja_value *jinja_from_json(struct jinja_run *run, const json_t *json, bool marked);
 struct jinja_value *jinja_bool(struct jinja_run *run, bool value);
 struct jinja_value *jinja_text(struct jinja_run *run, struct slice text, bool marked);
@@ -69,6 +70,13 @@ void jinja_output_free(struct jinja_output *out);
 
 /* Render once. out starts zeroed. */
 bool jinja_render(struct jinja_run *run, struct jinja_output *out, struct error *err);
+
+/* Render with the variable name set to value, and without. What stands before the
+ * first statement that has the name in it runs once. Not *both: the template
+ * changed what the second rendering would need; it takes a run of its own. */
+bool jinja_render_both(struct jinja_run *run, const char *name, struct jinja_value *value,
+                       struct jinja_output *with, struct jinja_output *without, bool *both,
+                       struct error *err);
 
 /* ---- For probing, after a rendering with watch ---- */
 

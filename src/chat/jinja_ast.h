@@ -88,7 +88,8 @@ struct jinja_nodes {
  *   FILTER_BLOCK      a FILTER chain ending in a NULL operand, list body
  *   WITH              other KEYWORDs, list body;   BLOCK  list body
  *   CONDITION         a test, b then, c else or NULL
- *   MEMBER            a object, text name;   INDEX  a object, b index
+ *   MEMBER            a object, text name, flag: a method that stands before keys
+ *   INDEX             a object, b index
  *   SLICE             a object, b start, c stop, d step (each may be NULL)
  *   CALL              a callee, list arguments
  *   FILTER            a operand, text name, list arguments
@@ -104,11 +105,15 @@ struct jinja_node {
     struct slice text;
     int64_t integer;
     double real;
-    const void *constant; /* of a STRING: its value, for runs that do not watch */
-    const void *method;   /* of a FILTER, TEST or MEMBER: its table row, or NULL */
+    const void *constant; /* of a STRING or MEMBER: its text as a value, which a run that
+                             watches must not show */
+    const void *method;   /* of a FILTER, TEST, MEMBER or (as a global function) NAME: its
+                             table row, or NULL */
     struct jinja_node *a, *b, *c, *d;
     struct jinja_nodes list, other;
 };
+
+struct jinja_spare;
 
 struct jinja_template {
     struct arena arena;
@@ -117,7 +122,17 @@ struct jinja_template {
     struct jinja_nodes body;
     struct slice *symbols; /* names in use; a NAME's symbol indexes it */
     size_t n_symbols, symbols_capacity;
+    int32_t loop_symbol, caller_symbol; /* -1: the template does not use it */
+    struct jinja_spare *spare;          /* memory of runs that ended, for the next */
 };
+
+/* Memory that runs leave behind: fresh pages cost more than most templates do.
+ * Safe for several threads. */
+struct jinja_spare *jinja_spare_create(void);
+void jinja_spare_free(struct jinja_spare *spare);
+
+/* The symbol of a name, or -1. */
+int32_t jinja_symbol(const struct jinja_template *t, const char *name);
 
 /* How an error message calls the node. */
 const char *jinja_node_name(const struct jinja_node *node);

@@ -296,7 +296,16 @@ static value *global_range(struct jinja_run *run, arguments *args)
     if (step == 0)
         return jinja_fail(run, "range() step argument must not be zero");
     value *out = jinja_list(run);
-    for (int64_t i = start; out && (step > 0 ? i < stop : i > stop);) {
+    uint64_t width = step > 0 ? (uint64_t)step : -(uint64_t)step;
+    uint64_t span =
+        (step > 0 ? stop > start : stop < start)
+            ? (step > 0 ? (uint64_t)stop - (uint64_t)start : (uint64_t)start - (uint64_t)stop)
+            : 0;
+    uint64_t count = span / width + (span % width != 0);
+    if (!out || !jinja_items_reserve(run, &out->as.items,
+                                     count < JINJA_RANGE_MAX ? (size_t)count : JINJA_RANGE_MAX))
+        return NULL;
+    for (int64_t i = start; step > 0 ? i < stop : i > stop;) {
         if (out->as.items.n >= JINJA_RANGE_MAX)
             return jinja_fail(run, "range() is too long");
         if (!jinja_step(run, 1) || !jinja_list_add(run, out, jinja_integer(run, i)))
@@ -350,6 +359,7 @@ static value *cycler_move(struct jinja_run *run, value *state, bool reset)
     const value *at = jinja_dict_get(state->as.dict, SLICE("_at"));
     if (!items || !at || items->as.items.n == 0)
         return jinja_fail(run, "cycler() takes at least one item");
+    run->mutations++;
     size_t n = items->as.items.n, i = (size_t)at->as.integer % n;
     size_t next = reset ? 0 : (i + 1) % n;
     return set_named(run, state, "_at", jinja_integer(run, (int64_t)next)) &&
@@ -393,6 +403,7 @@ static value *joiner_call(struct jinja_run *run, arguments *args)
     value *separator = jinja_dict_get(args->self->as.dict, SLICE("separator"));
     if (used)
         return separator;
+    run->mutations++;
     return set_named(run, args->self, "used", jinja_bool(run, true))
                ? jinja_text(run, SLICE(""), false)
                : NULL;
@@ -408,7 +419,7 @@ static value *global_joiner(struct jinja_run *run, arguments *args)
                : NULL;
 }
 
-static const struct {
+static const struct global {
     const char *name;
     jinja_function *function;
 } globals[] = {
@@ -422,12 +433,18 @@ static const struct {
     {"joiner", global_joiner},
 };
 
-struct jinja_value *jinja_global(struct jinja_run *run, struct slice name)
+const void *jinja_global_of(struct slice name)
 {
     for (size_t i = 0; i < sizeof globals / sizeof *globals; i++)
         if (slice_equal_text(name, globals[i].name))
-            return jinja_builtin(run, globals[i].name, globals[i].function, NULL);
+            return &globals[i];
     return NULL;
+}
+
+struct jinja_value *jinja_global_value(struct jinja_run *run, const void *row)
+{
+    const struct global *global = row;
+    return global ? jinja_builtin(run, global->name, global->function, NULL) : NULL;
 }
 
 /* ---- By name ------------------------------------------------------------- */

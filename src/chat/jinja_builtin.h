@@ -30,8 +30,12 @@ struct jinja_builtin_row {
 const void *jinja_filter_of(struct slice name);
 const void *jinja_test_of(struct slice name);
 const void *jinja_method_of(struct slice name);
-/* A global function, as a new value; NULL without failing when there is none. */
-struct jinja_value *jinja_global(struct jinja_run *run, struct slice name);
+const void *jinja_global_of(struct slice name);
+/* The global function of that row, as a new value; NULL without failing for NULL. */
+struct jinja_value *jinja_global_value(struct jinja_run *run, const void *row);
+/* Mappings show these methods before their keys, as Python's attributes do; the
+ * others stand behind. */
+bool jinja_shadows_keys(struct slice name);
 
 /* Apply a row to args->self. */
 struct jinja_value *jinja_apply_filter(struct jinja_run *run, const struct jinja_builtin_row *row,

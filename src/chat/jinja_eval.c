@@ -25,28 +25,30 @@ static enum flow exec_all(struct jinja_run *run, const struct jinja_nodes *nodes
 
 /* ---- Limits and errors --------------------------------------------------- */
 
-bool jinja_step(struct jinja_run *run, uint64_t weight)
+bool jinja_check(struct jinja_run *run)
 {
-    uint64_t before = run->steps;
-    run->steps += weight;
     if (run->steps > run->limits.steps) {
         jinja_fail(run, "the template takes too many steps");
         return false;
     }
-    if (before / CLOCK_EVERY != run->steps / CLOCK_EVERY &&
-        clock_monotonic_us() > run->deadline_us) {
+    if (clock_monotonic_us() > run->deadline_us) {
         jinja_fail(run, "the template takes too long");
         return false;
     }
+    uint64_t next = run->steps + CLOCK_EVERY;
+    run->check_at = next < run->limits.steps ? next : run->limits.steps + 1;
     return !run->failed;
+}
+
+static bool too_deep(struct jinja_run *run)
+{
+    return jinja_fail(run, "the template nests or recurses too deeply") != NULL;
 }
 
 static bool enter(struct jinja_run *run)
 {
-    if (++run->depth > run->limits.depth) { /* the caller counts down again */
-        jinja_fail(run, "the template nests or recurses too deeply");
-        return false;
-    }
+    if (++run->depth > run->limits.depth) /* the caller counts down again */
+        return too_deep(run);
     return jinja_step(run, 1);
 }
 
@@ -111,14 +113,6 @@ static struct jinja_scope *push_scope(struct jinja_run *run, struct jinja_scope 
     return scope;
 }
 
-static int32_t symbol_named(const struct jinja_run *run, const char *name)
-{
-    for (size_t i = 0; i < run->t->n_symbols; i++)
-        if (slice_equal_text(run->t->symbols[i], name))
-            return (int32_t)i;
-    return -1;
-}
-
 /* ---- Attributes and items ------------------------------------------------ */
 
 static struct jinja_value *loop_attribute(struct jinja_run *run, struct jinja_value *v,
@@ -147,22 +141,24 @@ static struct jinja_value *loop_attribute(struct jinja_run *run, struct jinja_va
     return method || run->failed ? method : jinja_undefined(run, name);
 }
 
-/* Mappings show these before their keys, as Python's attributes do; the other
- * methods stand behind. */
-static bool shadows_keys(struct slice name)
+bool jinja_shadows_keys(struct slice name)
 {
     return slice_equal_text(name, "get") || slice_equal_text(name, "items") ||
            slice_equal_text(name, "keys") || slice_equal_text(name, "values");
 }
 
 static struct jinja_value *attribute(struct jinja_run *run, struct jinja_value *v,
-                                     struct slice name, const void *method_row)
+                                     const struct jinja_value *key, const void *method_row,
+                                     bool shadows)
 {
+    struct slice name = jinja_bytes(key);
     if (v->type == JINJA_LOOP)
         return loop_attribute(run, v, name);
     struct jinja_value *found = NULL;
-    if (v->type == JINJA_DICT && !(method_row && shadows_keys(name) && !v->as.dict->is_namespace))
-        found = jinja_dict_get(v->as.dict, name);
+    if (v->type == JINJA_DICT && (!shadows || v->as.dict->is_namespace)) {
+        struct jinja_entry *entry = jinja_dict_find(v->as.dict, key);
+        found = entry ? entry->value : NULL;
+    }
     if (!found && method_row)
         found = jinja_bind_method(run, method_row, v, name);
     if (found || run->failed)
@@ -172,7 +168,9 @@ static struct jinja_value *attribute(struct jinja_run *run, struct jinja_value *
 
 struct jinja_value *jinja_attribute(struct jinja_run *run, struct jinja_value *v, struct slice name)
 {
-    return attribute(run, v, name, jinja_method_of(name));
+    struct jinja_value key = {.type = JINJA_STRING,
+                              .as.string = {name.data, name.len, NULL, false}};
+    return attribute(run, v, &key, jinja_method_of(name), jinja_shadows_keys(name));
 }
 
 /* The byte offset of code point i, or SIZE_MAX past the end. */
@@ -243,7 +241,7 @@ static struct jinja_value *eval_index(struct jinja_run *run, const struct jinja_
 static struct jinja_value *member_of(struct jinja_run *run, const struct jinja_node *node,
                                      struct jinja_value *object)
 {
-    struct jinja_value *value = attribute(run, object, node->text, node->method);
+    struct jinja_value *value = attribute(run, object, node->constant, node->method, node->flag);
     if (value && run->watch)
         value->used = object->used = true;
     return value;
@@ -272,12 +270,8 @@ static struct jinja_value *slice_items(struct jinja_run *run, struct jinja_value
 {
     struct jinja_value *out = jinja_new(run, object->type);
     if (step == 1 && out && start < stop) {
-        struct jinja_items *items = &out->as.items;
-        items->n = items->capacity = (size_t)(stop - start);
-        items->data = jinja_alloc_raw(run, items->n * sizeof *items->data);
-        if (!items->data || !jinja_step(run, 1 + items->n / 16))
-            return NULL;
-        memcpy(items->data, object->as.items.data + start, items->n * sizeof *items->data);
+        size_t n = (size_t)(stop - start);
+        out->as.items = (struct jinja_items){object->as.items.data + start, n, n};
         return out;
     }
     for (int64_t i = start; out && (step > 0 ? i < stop : i > stop); i += step)
@@ -435,55 +429,6 @@ static struct jinja_value *arithmetic(struct jinja_run *run, enum jinja_operator
     }
 }
 
-/* The marks of x followed by y, NULL without failing when all are alike. */
-static const uint8_t *join_marks(struct jinja_run *run, const struct jinja_string *x,
-                                 const struct jinja_string *y)
-{
-    const struct jinja_string *both[] = {x, y};
-    uint8_t *marks = (uint8_t *)x->marks;
-    size_t at = x->len;
-    bool grown = marks && jinja_extend(&run->marks, marks, x->len, x->len + y->len);
-    if (!grown) {
-        marks = jinja_alloc_marks(run, x->len + y->len);
-        at = 0;
-    }
-    for (int i = grown ? 1 : 0; marks && i < 2; i++) {
-        if (both[i]->marks)
-            memcpy(marks + at, both[i]->marks, both[i]->len);
-        else if (both[i]->len)
-            memset(marks + at, both[i]->marked, both[i]->len);
-        at += both[i]->len;
-    }
-    return marks;
-}
-
-/* The first text grows in place where nothing came after it: templates build
- * long texts piece by piece. */
-static struct jinja_value *concatenate_texts(struct jinja_run *run, struct jinja_value *a,
-                                             struct jinja_value *b)
-{
-    const struct jinja_string *x = &a->as.string, *y = &b->as.string;
-    if (y->len == 0)
-        return a;
-    if (x->len == 0)
-        return b;
-    struct jinja_value *v = jinja_new(run, JINJA_STRING);
-    char *data = (char *)x->data;
-    if (!v)
-        return NULL;
-    if (!jinja_extend(&run->bytes, data, x->len, x->len + y->len)) {
-        data = jinja_alloc_bytes(run, x->len + y->len);
-        if (!data)
-            return NULL;
-        memcpy(data, x->data, x->len);
-    }
-    memcpy(data + x->len, y->data, y->len);
-    v->as.string = (struct jinja_string){data, x->len + y->len, NULL, x->marked};
-    if (x->marks || y->marks || x->marked != y->marked)
-        v->as.string.marks = join_marks(run, x, y);
-    return run->failed ? NULL : v;
-}
-
 /* What v adds to a text. */
 static struct jinja_value *as_text(struct jinja_run *run, struct jinja_value *v)
 {
@@ -496,7 +441,7 @@ static struct jinja_value *concatenate(struct jinja_run *run, struct jinja_value
                                        struct jinja_value *b)
 {
     struct jinja_value *x = as_text(run, a), *y = x ? as_text(run, b) : NULL;
-    return y ? concatenate_texts(run, x, y) : NULL;
+    return y ? jinja_join(run, x, y) : NULL;
 }
 
 static struct jinja_value *repeat(struct jinja_run *run, const struct jinja_value *v, int64_t times)
@@ -566,12 +511,15 @@ static struct jinja_value *combine(struct jinja_run *run, enum jinja_operator op
         return jinja_fail(run, "Cannot perform operation on null values");
     if (op == OP_ADD && jinja_is_sequence(a) && jinja_is_sequence(b)) {
         struct jinja_value *out = jinja_new(run, a->type);
-        const struct jinja_value *both[] = {a, b};
-        for (int k = 0; k < 2; k++)
-            for (size_t i = 0; out && i < both[k]->as.items.n; i++)
-                if (!jinja_step(run, 1) ||
-                    !jinja_items_add(run, &out->as.items, both[k]->as.items.data[i]))
-                    return NULL;
+        const struct jinja_items *x = &a->as.items, *y = &b->as.items;
+        if (!out || !jinja_step(run, 1 + (x->n + y->n) / 16) ||
+            !jinja_items_reserve(run, &out->as.items, x->n + y->n))
+            return NULL;
+        if (x->n)
+            memcpy(out->as.items.data, x->data, x->n * sizeof *x->data);
+        if (y->n)
+            memcpy(out->as.items.data + x->n, y->data, y->n * sizeof *y->data);
+        out->as.items.n = x->n + y->n;
         return out;
     }
     if (op == OP_MULTIPLY && (a_text || jinja_is_sequence(a)) && jinja_is_number(b) &&
@@ -803,9 +751,8 @@ static struct jinja_value *call_method(struct jinja_run *run, const struct jinja
     const struct jinja_builtin_row *row = member->method;
     if (!row || object->type == JINJA_LOOP)
         return NULL;
-    if (object->type == JINJA_DICT &&
-        (!shadows_keys(member->text) || object->as.dict->is_namespace) &&
-        jinja_dict_get(object->as.dict, member->text))
+    if (object->type == JINJA_DICT && (!member->flag || object->as.dict->is_namespace) &&
+        jinja_dict_find(object->as.dict, member->constant))
         return NULL;
     row = jinja_method_row(row, object, member->text);
     if (!row)
@@ -817,9 +764,13 @@ static struct jinja_value *call_method(struct jinja_run *run, const struct jinja
     return row->function(run, args);
 }
 
+/* Room for the usual few arguments; nobody keeps it. */
+enum { FEW = 4 };
+
 static struct jinja_value *eval_call(struct jinja_run *run, const struct jinja_node *node)
 {
-    struct jinja_arguments args = {0};
+    struct jinja_value *few[FEW];
+    struct jinja_arguments args = {.positional = {few, 0, FEW}};
     if (!eval_arguments(run, &node->list, &args))
         return NULL;
     if (node->a->kind != NODE_MEMBER) {
@@ -837,7 +788,8 @@ static struct jinja_value *eval_call(struct jinja_run *run, const struct jinja_n
 static struct jinja_value *apply_filter(struct jinja_run *run, const struct jinja_node *node,
                                         struct jinja_value *input)
 {
-    struct jinja_arguments args = {.self = input};
+    struct jinja_value *few[FEW];
+    struct jinja_arguments args = {.self = input, .positional = {few, 0, FEW}};
     return eval_arguments(run, &node->list, &args)
                ? jinja_apply_filter(run, node->method, node->text, &args)
                : NULL;
@@ -845,7 +797,8 @@ static struct jinja_value *apply_filter(struct jinja_run *run, const struct jinj
 
 static struct jinja_value *eval_test(struct jinja_run *run, const struct jinja_node *node)
 {
-    struct jinja_arguments args = {.self = eval(run, node->a)};
+    struct jinja_value *few[FEW];
+    struct jinja_arguments args = {.self = eval(run, node->a), .positional = {few, 0, FEW}};
     bool result = false;
     if (!args.self || !eval_arguments(run, &node->list, &args) ||
         !jinja_apply_test(run, node->method, node->text, &args, &result))
@@ -862,14 +815,16 @@ static struct jinja_value *eval_name(struct jinja_run *run, const struct jinja_n
         jinja_mark_used(run, v, false);
         return v;
     }
-    struct jinja_value *global = jinja_global(run, node->text);
+    struct jinja_value *global = jinja_global_value(run, node->method);
     return global || run->failed ? global : jinja_undefined(run, node->text);
 }
 
 static struct jinja_value *eval_items(struct jinja_run *run, const struct jinja_node *node)
 {
     struct jinja_value *out = jinja_new(run, node->kind == NODE_LIST ? JINJA_LIST : JINJA_TUPLE);
-    for (size_t i = 0; out && i < node->list.n; i++)
+    if (!out || !jinja_items_reserve(run, &out->as.items, node->list.n))
+        return NULL;
+    for (size_t i = 0; i < node->list.n; i++)
         if (!jinja_items_add(run, &out->as.items, eval(run, node->list.data[i])))
             return NULL;
     return out;
@@ -968,6 +923,13 @@ static struct jinja_value *eval_one(struct jinja_run *run, const struct jinja_no
 
 static struct jinja_value *eval(struct jinja_run *run, const struct jinja_node *node)
 {
+    if (!run->watch) { /* leaves need no place in the depth */
+        if (node->kind == NODE_STRING)
+            return (struct jinja_value *)node->constant;
+        struct jinja_value *found = node->kind == NODE_NAME ? lookup(run, node->symbol) : NULL;
+        if (found && found->type != JINJA_UNDEFINED)
+            return found;
+    }
     struct jinja_value *v = enter(run) ? eval_one(run, node) : NULL;
     run->depth--;
     if (!v) {
@@ -991,8 +953,10 @@ static bool unpack(struct jinja_run *run, const struct jinja_node *target,
             return false;
         if (object->type != JINJA_DICT)
             return jinja_fail(run, "Cannot assign to member of non-object") != NULL;
-        struct jinja_value *key = jinja_text(run, target->text, false);
-        return key && jinja_dict_set(run, object, key, value);
+        struct jinja_value *key = run->watch ? jinja_text(run, target->text, false)
+                                             : (struct jinja_value *)target->constant;
+        run->mutations++;
+        return jinja_dict_set(run, object, key, value);
     }
     if (target->kind != NODE_TUPLE && target->kind != NODE_LIST)
         return jinja_fail(run, "cannot assign to %s", jinja_node_name(target)) != NULL;
@@ -1017,17 +981,15 @@ static bool loop_items(struct jinja_run *run, const struct jinja_node *target,
         iterable->used = iterable->used_as_list = true;
     if (iterable->type == JINJA_UNDEFINED)
         return true;
-    if (jinja_is_sequence(iterable)) {
-        /* A copy: the body may append to the list it goes over. */
-        out->n = out->capacity = iterable->as.items.n;
-        out->data = jinja_alloc(run, (out->n + 1) * sizeof *out->data);
-        if (out->data && out->n)
-            memcpy(out->data, iterable->as.items.data, out->n * sizeof *out->data);
-        return out->data != NULL;
+    if (jinja_is_sequence(iterable)) { /* as it is now, whatever the body appends */
+        *out = (struct jinja_items){iterable->as.items.data, iterable->as.items.n, 0};
+        return true;
     }
     if (iterable->type != JINJA_DICT)
         return jinja_fail(run, "Expected iterable or object type in for loop: got %s",
                           jinja_type_name(iterable)) != NULL;
+    if (!jinja_items_reserve(run, out, iterable->as.dict->n))
+        return false;
     for (size_t i = 0; i < iterable->as.dict->n; i++) {
         const struct jinja_entry *entry = &iterable->as.dict->entries[i];
         struct jinja_value *item = entry->key;
@@ -1048,6 +1010,8 @@ static bool filter_items(struct jinja_run *run, const struct jinja_node *node,
 {
     struct jinja_scope *outer = run->scope, *scope = push_scope(run, outer);
     size_t kept = 0;
+    if (!jinja_items_own(run, items))
+        return false;
     for (size_t i = 0; scope && i < items->n; i++) {
         struct jinja_value *keep =
             unpack(run, node->a, items->data[i], scope) ? eval(run, node->c) : NULL;
@@ -1078,7 +1042,7 @@ static enum flow loop_over(struct jinja_run *run, const struct jinja_node *node,
     if (state->items.n == 0)
         return exec_all(run, &node->other);
     struct jinja_scope *outer = run->scope, *scope = push_scope(run, outer);
-    int32_t loop_symbol = symbol_named(run, "loop");
+    int32_t loop_symbol = run->t->loop_symbol;
     enum flow flow = scope ? FLOW_ON : FLOW_FAILED;
     if (scope && loop_symbol >= 0 && !assign(run, scope, loop_symbol, loop))
         flow = FLOW_FAILED;
@@ -1169,7 +1133,7 @@ static enum flow exec_call_block(struct jinja_run *run, const struct jinja_node 
         return FLOW_FAILED;
     struct jinja_value *caller = callable(run, CALL_CALLER, "caller", node);
     struct jinja_scope *scope = caller ? push_scope(run, outer) : NULL;
-    int32_t symbol = symbol_named(run, "caller");
+    int32_t symbol = run->t->caller_symbol;
     struct jinja_value *result = NULL;
     if (scope && (symbol < 0 || assign(run, scope, symbol, caller)))
         result = jinja_call(run, callee, &args);
@@ -1234,106 +1198,27 @@ static enum flow exec_one(struct jinja_run *run, const struct jinja_node *node)
 
 static enum flow exec_all(struct jinja_run *run, const struct jinja_nodes *nodes)
 {
-    for (size_t i = 0; i < nodes->n; i++) {
-        enum flow flow = enter(run) ? exec_one(run, nodes->data[i]) : FLOW_FAILED;
-        run->depth--;
-        if (flow == FLOW_FAILED)
-            locate(run, nodes->data[i]);
-        if (flow != FLOW_ON)
-            return flow;
-    }
-    return FLOW_ON;
-}
-
-/* ---- Runs ---------------------------------------------------------------- */
-
-struct jinja_run *jinja_run_create(const struct jinja_template *t, int64_t now, bool watch,
-                                   const struct jinja_limits *limits)
-{
-    struct jinja_run *run = calloc(1, sizeof *run);
-    if (!run)
-        return NULL;
-    run->limits = (struct jinja_limits){20000000, (size_t)512 << 20, 1000, 10000};
-    if (limits && limits->steps)
-        run->limits.steps = limits->steps;
-    if (limits && limits->memory)
-        run->limits.memory = limits->memory;
-    if (limits && limits->depth)
-        run->limits.depth = limits->depth;
-    if (limits && limits->time_ms)
-        run->limits.time_ms = limits->time_ms;
-    run->t = t;
-    run->now = now;
-    run->watch = watch;
-    run->globals = calloc(t->n_symbols + 1, sizeof *run->globals);
-    run->undefined = jinja_undefined(run, SLICE("object_property"));
-    run->none = jinja_new(run, JINJA_NONE);
-    struct jinja_value *yes = jinja_bool(run, true);
-    run->no = jinja_bool(run, false);
-    run->yes = yes;
-    if (!run->globals || !run->undefined || !run->none || !run->yes || !run->no) {
-        jinja_run_free(run);
-        return NULL;
-    }
-    return run;
-}
-
-void jinja_run_free(struct jinja_run *run)
-{
-    if (!run)
-        return;
-    free(run->globals);
-    jinja_pool_free(&run->values);
-    jinja_pool_free(&run->bytes);
-    jinja_pool_free(&run->marks);
-    free(run);
-}
-
-bool jinja_set(struct jinja_run *run, const char *name, struct jinja_value *value)
-{
-    int32_t symbol = symbol_named(run, name);
-    if (!value)
-        return false;
-    if (symbol >= 0)
-        run->globals[symbol] = value;
-    return true;
-}
-
-static bool copy_output(const struct jinja_builder *b, struct jinja_output *out, struct error *err)
-{
-    if (!str_append(&out->text, b->data ? b->data : "", b->len))
-        return error_memory(err);
-    if (b->n_spans) {
-        out->spans = malloc(b->n_spans * sizeof *out->spans);
-        if (!out->spans)
-            return error_memory(err);
-        memcpy(out->spans, b->spans, b->n_spans * sizeof *out->spans);
-    }
-    out->n_spans = b->n_spans;
-    return true;
-}
-
-bool jinja_render(struct jinja_run *run, struct jinja_output *out, struct error *err)
-{
-    struct jinja_builder b = {0};
-    run->deadline_us = clock_monotonic_us() + (uint64_t)run->limits.time_ms * 1000;
-    run->out = &b;
-    enum flow flow = run->failed ? FLOW_FAILED : exec_all(run, &run->t->body);
-    if (flow == FLOW_BREAK || flow == FLOW_CONTINUE) {
-        jinja_fail(run, "break or continue outside of a loop");
+    enum flow flow = FLOW_ON;
+    run->depth++;
+    for (size_t i = 0; flow == FLOW_ON && i < nodes->n; i++) {
+        const struct jinja_node *node = nodes->data[i];
         flow = FLOW_FAILED;
+        if (run->depth > run->limits.depth)
+            too_deep(run);
+        else if (jinja_step(run, 1))
+            flow = exec_one(run, node);
+        if (flow == FLOW_FAILED)
+            locate(run, node);
     }
-    if (flow == FLOW_FAILED) {
-        if (err)
-            *err = run->error;
-        return false;
-    }
-    return copy_output(&b, out, err);
+    run->depth--;
+    return flow;
 }
 
-void jinja_output_free(struct jinja_output *out)
+bool jinja_exec_body(struct jinja_run *run, size_t from, size_t to)
 {
-    str_free(&out->text);
-    free(out->spans);
-    *out = (struct jinja_output){0};
+    struct jinja_nodes part = {run->t->body.data + from, to - from, 0};
+    enum flow flow = run->failed ? FLOW_FAILED : exec_all(run, &part);
+    if (flow == FLOW_BREAK || flow == FLOW_CONTINUE)
+        jinja_fail(run, "break or continue outside of a loop");
+    return !run->failed && flow == FLOW_ON;
 }

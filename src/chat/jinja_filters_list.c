@@ -600,23 +600,28 @@ static value *method_pop(struct jinja_run *run, arguments *args)
         if (!entry)
             return fallback ? fallback : jinja_fail(run, "pop(): no such key");
         value *found = entry->value;
+        run->mutations++;
         return jinja_dict_remove(run, args->self->as.dict, key) ? found : NULL;
     }
     struct jinja_items *items = &args->self->as.items;
+    run->mutations++;
     int64_t i = key && jinja_is_number(key) ? jinja_as_integer(key) : -1;
     if (i < 0)
         i += (int64_t)items->n;
     if (i < 0 || i >= (int64_t)items->n)
         return jinja_fail(run, "pop(): the index is out of range");
     value *found = items->data[i];
+    if (i + 1 < (int64_t)items->n && !jinja_items_own(run, items))
+        return NULL;
     memmove(items->data + i, items->data + i + 1, (items->n - (size_t)i - 1) * sizeof *items->data);
-    items->n--;
+    items->capacity = --items->n; /* others may still see what stood behind */
     return found;
 }
 
 static value *method_update(struct jinja_run *run, arguments *args)
 {
     const value *other = jinja_argument(args, 0, NULL);
+    run->mutations++;
     if (other && other->type == JINJA_DICT && other->as.dict != args->self->as.dict)
         for (size_t i = 0; i < other->as.dict->n; i++)
             if (!jinja_step(run, 1) ||
@@ -638,6 +643,7 @@ static value *method_setdefault(struct jinja_run *run, arguments *args)
     if (entry)
         return entry->value;
     fallback = fallback ? fallback : run->none;
+    run->mutations++;
     return jinja_dict_set(run, args->self, key, fallback) ? fallback : NULL;
 }
 
@@ -658,6 +664,7 @@ static value *method_append(struct jinja_run *run, arguments *args)
     value *item = jinja_argument(args, 0, NULL);
     if (!item)
         return jinja_fail(run, "append() takes a value");
+    run->mutations++;
     return jinja_list_add(run, args->self, item) ? run->none : NULL;
 }
 
@@ -669,6 +676,7 @@ static value *method_extend(struct jinja_run *run, arguments *args)
         return jinja_fail(run, "extend() takes a list");
     if (!items_of(run, other, &items))
         return NULL;
+    run->mutations++;
     for (size_t i = 0; i < items.n; i++)
         if (!jinja_step(run, 1) || !jinja_list_add(run, args->self, items.data[i]))
             return NULL;
@@ -684,7 +692,8 @@ static value *method_insert(struct jinja_run *run, arguments *args)
         return jinja_fail(run, "insert() takes an index and a value");
     int64_t i = jinja_as_integer(index), n = (int64_t)items->n;
     i = i < 0 ? (i + n < 0 ? 0 : i + n) : i > n ? n : i;
-    if (!jinja_items_add(run, items, item))
+    run->mutations++;
+    if (!jinja_items_own(run, items) || !jinja_items_add(run, items, item))
         return NULL;
     memmove(items->data + i + 1, items->data + i, (size_t)(n - i) * sizeof *items->data);
     items->data[i] = item;
@@ -721,10 +730,11 @@ static value *method_remove(struct jinja_run *run, arguments *args)
 
 static value *method_clear(struct jinja_run *run, arguments *args)
 {
+    run->mutations++;
     if (args->self->type == JINJA_DICT)
         *args->self->as.dict = (struct jinja_dict){0};
     else
-        args->self->as.items.n = 0;
+        args->self->as.items = (struct jinja_items){0};
     return run->none;
 }
 
@@ -732,6 +742,7 @@ static value *reorder(struct jinja_run *run, arguments *args, value *ordered)
 {
     if (!ordered)
         return NULL;
+    run->mutations++;
     args->self->as.items = ordered->as.items;
     return run->none;
 }
@@ -759,6 +770,7 @@ static value *method_changed(struct jinja_run *run, arguments *args)
     value *now = list_of(run, NULL, &args->positional);
     if (!now)
         return NULL;
+    run->mutations++;
     bool changed = !loop->changed || !jinja_equal(now, loop->changed, 0);
     loop->changed = now;
     return jinja_bool(run, changed);

@@ -147,6 +147,7 @@ static struct jinja_node *name_node(struct parser *p, struct slice name, size_t 
         return NULL;
     made->text = name;
     made->symbol = symbol_of(p, name);
+    made->method = jinja_global_of(name);
     return made->symbol < 0 ? fail(p, "too many names") : made;
 }
 
@@ -297,11 +298,14 @@ static struct jinja_node *parse_number(struct parser *p, const struct jinja_toke
 /* Nothing writes to a text's value but a run that watches. */
 static struct jinja_node *with_constant(struct parser *p, struct jinja_node *string)
 {
+    if (!string)
+        return NULL;
     struct jinja_value *v = arena_alloc(&p->t->arena, sizeof *v);
     if (!v)
         return out_of_memory(p);
     v->type = JINJA_STRING;
     v->as.string = (struct jinja_string){string->text.data, string->text.len, NULL, false};
+    v->hash = jinja_hash_text(string->text);
     string->constant = v;
     return string;
 }
@@ -408,6 +412,8 @@ static struct jinja_node *parse_postfix(struct parser *p, struct jinja_node *val
             if (value) {
                 value->text = name->text;
                 value->method = jinja_method_of(name->text);
+                value->flag = value->method && jinja_shadows_keys(name->text);
+                value = with_constant(p, value);
             }
         } else if (accept(p, "[")) {
             value = parse_subscript(p, value, chain);
@@ -978,9 +984,12 @@ bool jinja_parse(struct slice source, struct jinja_template **out, struct error 
     if (!t)
         return error_memory(err);
     struct parser p = {.t = t, .err = err};
-    bool ok = normalize(t, source) || error_memory(err);
+    t->spare = jinja_spare_create();
+    bool ok = (t->spare && normalize(t, source)) || error_memory(err);
     ok = ok && jinja_lex(t->source, &t->arena, &p.tokens, err) && parse_body(&p, &t->body, NULL);
     VEC_FREE(&p.tokens);
+    t->loop_symbol = jinja_symbol(t, "loop");
+    t->caller_symbol = jinja_symbol(t, "caller");
     if (!ok) {
         jinja_template_free(t);
         return false;
@@ -989,11 +998,20 @@ bool jinja_parse(struct slice source, struct jinja_template **out, struct error 
     return true;
 }
 
+int32_t jinja_symbol(const struct jinja_template *t, const char *name)
+{
+    for (size_t i = 0; i < t->n_symbols; i++)
+        if (slice_equal_text(t->symbols[i], name))
+            return (int32_t)i;
+    return -1;
+}
+
 void jinja_template_free(struct jinja_template *t)
 {
     if (!t)
         return;
     free(t->symbols);
+    jinja_spare_free(t->spare);
     arena_free(&t->arena);
     free(t);
 }

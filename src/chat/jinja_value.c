@@ -3,7 +3,6 @@
 
 #include "base/utf8.h"
 
-#include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -21,103 +20,14 @@ struct jinja_value *jinja_fail(struct jinja_run *run, const char *format, ...)
     return NULL;
 }
 
-struct jinja_block {
-    struct jinja_block *next;
-    size_t size, used;
-    alignas(max_align_t) char data[];
-};
-
-enum { FIRST_BLOCK = 16384, LARGEST_BLOCK = 1 << 20 };
-
-/* size bytes of the pool; the newest block gets a larger successor when full. */
-static void *take(struct jinja_run *run, struct jinja_pool *pool, size_t size)
-{
-    struct jinja_block *block = pool->blocks;
-    if (!block || size > block->size - block->used) {
-        size_t wanted = block ? block->size * 2 : FIRST_BLOCK;
-        if (wanted > LARGEST_BLOCK)
-            wanted = LARGEST_BLOCK;
-        if (wanted < size)
-            wanted = size;
-        bool fits = wanted <= run->limits.memory && run->allocated <= run->limits.memory - wanted;
-        block = fits ? malloc(sizeof *block + wanted) : NULL;
-        if (!block) {
-            jinja_fail(run, "the template uses more than %zu MiB of memory",
-                       run->limits.memory >> 20);
-            return NULL;
-        }
-        run->allocated += wanted;
-        *block = (struct jinja_block){.next = pool->blocks, .size = wanted};
-        pool->blocks = block;
-    }
-    void *memory = block->data + block->used;
-    block->used += size;
-    return memory;
-}
-
-void *jinja_alloc_raw(struct jinja_run *run, size_t size)
-{
-    const size_t align = alignof(max_align_t);
-    if (size > SIZE_MAX / 4)
-        return jinja_fail(run, "the template uses too much memory");
-    return take(run, &run->values, (size + align - 1) / align * align);
-}
-
-void *jinja_alloc(struct jinja_run *run, size_t size)
-{
-    void *memory = jinja_alloc_raw(run, size);
-    return memory ? memset(memory, 0, size) : NULL;
-}
-
-char *jinja_alloc_bytes(struct jinja_run *run, size_t len)
-{
-    return take(run, &run->bytes, len ? len : 1);
-}
-
-uint8_t *jinja_alloc_marks(struct jinja_run *run, size_t len)
-{
-    return take(run, &run->marks, len ? len : 1);
-}
-
-bool jinja_extend(struct jinja_pool *pool, const void *data, size_t len, size_t wanted)
-{
-    struct jinja_block *block = pool->blocks;
-    const char *begin = data;
-    if (!block || !begin || begin < block->data || begin + len != block->data + block->used ||
-        (wanted > len && wanted - len > block->size - block->used))
-        return false;
-    block->used = block->used - len + wanted;
-    return true;
-}
-
-char *jinja_copy_text(struct jinja_run *run, struct slice text)
-{
-    char *copy = jinja_alloc_bytes(run, text.len + 1);
-    if (!copy)
-        return NULL;
-    if (text.len)
-        memcpy(copy, text.data, text.len);
-    copy[text.len] = '\0';
-    return copy;
-}
-
-void jinja_pool_free(struct jinja_pool *pool)
-{
-    while (pool->blocks) {
-        struct jinja_block *next = pool->blocks->next;
-        free(pool->blocks);
-        pool->blocks = next;
-    }
-}
-
 /* ---- Making -------------------------------------------------------------- */
 
 struct jinja_value *jinja_new(struct jinja_run *run, enum jinja_type type)
 {
-    struct jinja_value *v = jinja_alloc(run, sizeof *v);
+    struct jinja_value *v = jinja_alloc_raw(run, sizeof *v);
     if (!v)
         return NULL;
-    v->type = (uint8_t)type;
+    *v = (struct jinja_value){.type = (uint8_t)type};
     if (type == JINJA_STRING)
         v->as.string.data = "";
     return v;
@@ -210,6 +120,31 @@ static bool grow(struct jinja_run *run, void **data, size_t *capacity, size_t n,
     return true;
 }
 
+bool jinja_items_reserve(struct jinja_run *run, struct jinja_items *items, size_t n)
+{
+    if (n <= items->capacity)
+        return true;
+    struct jinja_value **grown = n > SIZE_MAX / sizeof *grown
+                                     ? (void *)jinja_fail(run, "the list is too long")
+                                     : jinja_alloc_raw(run, n * sizeof *grown);
+    if (!grown)
+        return false;
+    if (items->n)
+        memcpy(grown, items->data, items->n * sizeof *grown);
+    items->data = grown;
+    items->capacity = n;
+    return true;
+}
+
+bool jinja_items_own(struct jinja_run *run, struct jinja_items *items)
+{
+    struct jinja_items copy = {.data = items->data, .n = items->n};
+    if (copy.n && !jinja_items_reserve(run, &copy, copy.n))
+        return false;
+    *items = copy;
+    return true;
+}
+
 bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct jinja_value *item)
 {
     if (!item || !grow(run, (void **)&items->data, &items->capacity, items->n, sizeof *items->data))
@@ -237,7 +172,16 @@ struct jinja_value *jinja_substring(struct jinja_run *run, const struct jinja_va
     return v;
 }
 
-struct jinja_value *jinja_from_json(struct jinja_run *run, const json_t *json, bool marked)
+/* A text that lies elsewhere, and stays there as long as the run. */
+static struct jinja_value *borrowed(struct jinja_run *run, struct slice text, bool marked)
+{
+    struct jinja_value *v = jinja_new(run, JINJA_STRING);
+    if (v)
+        v->as.string = (struct jinja_string){text.data, text.len, NULL, marked};
+    return v;
+}
+
+static struct jinja_value *from_json(struct jinja_run *run, const json_t *json, bool marked)
 {
     switch (json_typeof(json)) {
     case JSON_NULL:
@@ -250,11 +194,13 @@ struct jinja_value *jinja_from_json(struct jinja_run *run, const json_t *json, b
     case JSON_REAL:
         return jinja_float(run, json_real_value(json));
     case JSON_STRING:
-        return jinja_text(run, json_slice(json), marked);
+        return borrowed(run, json_slice(json), marked);
     case JSON_ARRAY: {
         struct jinja_value *list = jinja_list(run);
-        for (size_t i = 0; list && i < json_array_size(json); i++)
-            if (!jinja_list_add(run, list, jinja_from_json(run, json_array_get(json, i), marked)))
+        if (!list || !jinja_items_reserve(run, &list->as.items, json_array_size(json)))
+            return NULL;
+        for (size_t i = 0; i < json_array_size(json); i++)
+            if (!jinja_list_add(run, list, from_json(run, json_array_get(json, i), marked)))
                 return NULL;
         return list;
     }
@@ -266,8 +212,8 @@ struct jinja_value *jinja_from_json(struct jinja_run *run, const json_t *json, b
             return NULL;
         json_object_foreach((json_t *)json, key, value)
         {
-            struct jinja_value *name = jinja_text(run, slice_of(key), marked);
-            struct jinja_value *item = name ? jinja_from_json(run, value, marked) : NULL;
+            struct jinja_value *name = borrowed(run, slice_of(key), marked);
+            struct jinja_value *item = name ? from_json(run, value, marked) : NULL;
             if (!item || !jinja_dict_set(run, dict, name, item))
                 return NULL;
         }
@@ -275,6 +221,16 @@ struct jinja_value *jinja_from_json(struct jinja_run *run, const json_t *json, b
     }
     }
     return jinja_new(run, JINJA_NONE);
+}
+
+struct jinja_value *jinja_from_json(struct jinja_run *run, const json_t *json, bool marked)
+{
+    struct jinja_kept *kept = jinja_alloc(run, sizeof *kept);
+    if (!kept)
+        return NULL;
+    *kept = (struct jinja_kept){run->kept, json_incref((json_t *)json)};
+    run->kept = kept;
+    return from_json(run, json, marked);
 }
 
 /* ---- Asking -------------------------------------------------------------- */
@@ -433,20 +389,26 @@ bool jinja_hashable(const struct jinja_value *v)
     return v->type != JINJA_LIST && v->type != JINJA_DICT && v->type != JINJA_UNDEFINED;
 }
 
-static uint64_t hash_bytes(const void *data, size_t len)
+static uint32_t hash_bytes(const void *data, size_t len)
 {
     const unsigned char *bytes = data;
     uint64_t hash = 0xcbf29ce484222325u; /* FNV-1a */
     for (size_t i = 0; i < len; i++)
         hash = (hash ^ bytes[i]) * 0x100000001b3u;
-    return hash;
+    uint32_t folded = (uint32_t)(hash ^ hash >> 32);
+    return folded ? folded : 1;
+}
+
+uint32_t jinja_hash_text(struct slice text)
+{
+    return hash_bytes(text.data, text.len);
 }
 
 /* Equal values hash alike: 1, 1.0 and true too. */
-static uint64_t hash_of(const struct jinja_value *v)
+static uint32_t hash_of(const struct jinja_value *v)
 {
     if (v->type == JINJA_STRING)
-        return hash_bytes(v->as.string.data, v->as.string.len);
+        return v->hash ? v->hash : hash_bytes(v->as.string.data, v->as.string.len);
     if (jinja_is_number(v)) {
         double d = jinja_as_double(v);
         return hash_bytes(&d, sizeof d);
@@ -454,19 +416,26 @@ static uint64_t hash_of(const struct jinja_value *v)
     return v->type; /* rare as keys: a chain is good enough */
 }
 
+static inline bool same_key(const struct jinja_value *a, const struct jinja_value *b)
+{
+    if (a->type == JINJA_STRING && b->type == JINJA_STRING)
+        return slice_equal(jinja_bytes(a), jinja_bytes(b));
+    return jinja_equal(a, b, 0);
+}
+
 static struct jinja_entry *find_hashed(const struct jinja_dict *dict, const struct jinja_value *key,
-                                       uint64_t hash)
+                                       uint32_t hash)
 {
     if (!dict->n_slots) {
         for (size_t i = 0; i < dict->n; i++)
-            if (dict->entries[i].hash == hash && jinja_equal(dict->entries[i].key, key, 0))
+            if (dict->entries[i].hash == hash && same_key(dict->entries[i].key, key))
                 return &dict->entries[i];
         return NULL;
     }
     for (size_t slot = hash & (dict->n_slots - 1); dict->slots[slot];
          slot = (slot + 1) & (dict->n_slots - 1)) {
         struct jinja_entry *entry = &dict->entries[dict->slots[slot] - 1];
-        if (entry->hash == hash && jinja_equal(entry->key, key, 0))
+        if (entry->hash == hash && same_key(entry->key, key))
             return entry;
     }
     return NULL;
@@ -520,7 +489,7 @@ bool jinja_dict_set(struct jinja_run *run, struct jinja_value *value_of, struct 
         jinja_fail(run, "Type: %s is not allowed as object key", jinja_type_name(key));
         return false;
     }
-    uint64_t hash = hash_of(key);
+    uint32_t hash = hash_of(key);
     struct jinja_entry *entry = find_hashed(dict, key, hash);
     if (entry) {
         entry->value = value;
@@ -529,6 +498,8 @@ bool jinja_dict_set(struct jinja_run *run, struct jinja_value *value_of, struct 
     if (dict->n >= UINT32_MAX - 1 ||
         !grow(run, (void **)&dict->entries, &dict->capacity, dict->n, sizeof *dict->entries))
         return false;
+    if (key->type == JINJA_STRING && !key->hash)
+        key->hash = hash;
     dict->entries[dict->n++] = (struct jinja_entry){key, value, hash};
     if (dict->n_slots && dict->n * 2 <= dict->n_slots)
         index_entry(dict, dict->n - 1);

@@ -28,6 +28,8 @@ struct jinja_string {
     bool marked;
 };
 
+/* Lists, slices of them and loops over them share their items: nothing is written
+ * below n but to a copy of one's own, and past it only with room of one's own. */
 struct jinja_items {
     struct jinja_value **data;
     size_t n, capacity;
@@ -35,7 +37,7 @@ struct jinja_items {
 
 struct jinja_entry {
     struct jinja_value *key, *value;
-    uint64_t hash;
+    uint32_t hash;
 };
 
 /* Entries in the order they came; slots is a hash table over them once there
@@ -83,6 +85,7 @@ struct jinja_callable_data {
 struct jinja_value {
     uint8_t type;
     bool used, used_as_list; /* for probing */
+    uint32_t hash;           /* of a STRING that was a key or stands in the template; 0: unknown */
     union {
         bool boolean;
         int64_t integer;
@@ -116,29 +119,49 @@ struct jinja_builder {
     size_t n_spans, spans_capacity;
 };
 
-enum { JINJA_SMALL = 256 };
+enum { JINJA_SMALL = 256, JINJA_GROWING = 4, JINJA_GROWING_MIN = 256 };
 
 /* Memory by the block: values in one pool, the bytes of texts in another, so that
  * a text that grows at the end of its pool grows in place. */
 struct jinja_pool {
     struct jinja_block *blocks; /* newest first */
+    char *at, *end;             /* what is free of the newest */
+};
+
+/* A text that has grown piece by piece and left the end of its pool: it lies here
+ * with as much room again, so that growing on costs what is added. Made when a
+ * longer text is copied; the few that grew last are kept in mind, by the bytes
+ * that are in use. */
+struct jinja_growing {
+    char *data;
+    size_t begin, end, capacity; /* in use: [begin, end) */
+    uint8_t *marks;              /* as many; NULL while all bytes are alike */
+    bool marked;                 /* then: how */
 };
 
 struct jinja_run {
     const struct jinja_template *t;
     struct jinja_pool values, bytes, marks;
+    struct jinja_growing growing[JINJA_GROWING];
+    unsigned next_growing; /* the one to forget next */
     size_t allocated;
     struct jinja_limits limits;
     int64_t now;
     bool watch;
-    uint64_t steps, deadline_us;
+    uint64_t steps, check_at, deadline_us; /* check_at: look at the limits again */
     uint32_t depth;
     struct jinja_value **globals; /* by symbol */
     struct jinja_scope *scope;    /* innermost; NULL at the top */
-    struct jinja_builder *out;
+    struct jinja_builder output;  /* what the template itself writes */
+    struct jinja_builder *out;    /* or, within macros and their kind, one of theirs */
     struct jinja_value *undefined, *none, *yes, *no;
     struct jinja_value *small[JINJA_SMALL]; /* integers from 0 */
     struct error error;
+    struct jinja_kept {
+        struct jinja_kept *next;
+        json_t *json;
+    } * kept;             /* what values' texts lie in */
+    uint64_t mutations;   /* changes to lists and mappings that were there before */
     bool failed, located; /* located: error has its place already */
 };
 
@@ -153,11 +176,14 @@ char *jinja_alloc_bytes(struct jinja_run *run, size_t len);
 /* Make len bytes at data, the newest of the pool, wanted bytes long where they
  * are. False when they are not the newest or there is no room. */
 bool jinja_extend(struct jinja_pool *pool, const void *data, size_t len, size_t wanted);
+/* x followed by y, both texts. */
+struct jinja_value *jinja_join(struct jinja_run *run, struct jinja_value *x, struct jinja_value *y);
 /* Which bytes of a text are marked, one byte each. */
 uint8_t *jinja_alloc_marks(struct jinja_run *run, size_t len);
 /* A NUL-terminated copy. */
 char *jinja_copy_text(struct jinja_run *run, struct slice text);
-void jinja_pool_free(struct jinja_pool *pool);
+/* Give a run's memory back to its template. */
+void jinja_pools_release(struct jinja_run *run);
 
 /* ---- Making ---- */
 struct jinja_value *jinja_new(struct jinja_run *run, enum jinja_type type);
@@ -169,6 +195,11 @@ struct jinja_value *jinja_builtin(struct jinja_run *run, const char *name, jinja
                                   struct jinja_value *self);
 bool jinja_dict_set(struct jinja_run *run, struct jinja_value *dict, struct jinja_value *key,
                     struct jinja_value *value);
+/* Room for n items at once. */
+bool jinja_items_reserve(struct jinja_run *run, struct jinja_items *items, size_t n);
+/* Make items that may be shared one's own, to be written to. */
+bool jinja_items_own(struct jinja_run *run, struct jinja_items *items);
+uint32_t jinja_hash_text(struct slice text);
 bool jinja_items_add(struct jinja_run *run, struct jinja_items *items, struct jinja_value *item);
 /* text[begin, end) with its marks. */
 struct jinja_value *jinja_substring(struct jinja_run *run, const struct jinja_value *text,
@@ -219,8 +250,16 @@ bool jinja_put_json(struct jinja_run *run, struct jinja_builder *b, const struct
 /* ---- Calling (jinja_eval.c) ---- */
 struct jinja_value *jinja_call(struct jinja_run *run, struct jinja_value *callee,
                                struct jinja_arguments *args);
-/* One step of work; false when a limit is reached. */
-bool jinja_step(struct jinja_run *run, uint64_t weight);
+/* Run the template's own statements [from, to) into run->out. */
+bool jinja_exec_body(struct jinja_run *run, size_t from, size_t to);
+/* Work was done up to check_at: are the limits kept? */
+bool jinja_check(struct jinja_run *run);
+/* Steps of work; false when a limit is reached. */
+static inline bool jinja_step(struct jinja_run *run, uint64_t weight)
+{
+    run->steps += weight;
+    return run->steps < run->check_at ? !run->failed : jinja_check(run);
+}
 /* The attribute or item of v, by name; never NULL unless failed. */
 struct jinja_value *jinja_attribute(struct jinja_run *run, struct jinja_value *v,
                                     struct slice name);

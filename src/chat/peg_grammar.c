@@ -16,7 +16,8 @@ struct writer {
     struct str rules; /* lines "name ::= body" */
     struct error *err;
     bool failed;
-    bool *wanted; /* by rule entry: to be written */
+    bool *wanted;    /* by rule entry: to be written */
+    bool *automaton; /* by piece: its automaton is written */
 };
 
 static void write_piece(struct writer *w, peg_id id, struct str *out);
@@ -36,6 +37,7 @@ struct automaton {
     size_t n_alphabet;
     struct state *states;
     size_t n_states;
+    bool *reached; /* by state: a letter leads there from the one that is written */
 };
 
 static size_t letter_of(const struct automaton *a, uint32_t c)
@@ -52,6 +54,7 @@ static void automaton_free(struct automaton *a)
         free(a->states[i].next);
     free(a->states);
     free(a->alphabet);
+    free(a->reached);
 }
 
 static uint32_t add_state(struct automaton *a)
@@ -72,7 +75,8 @@ static bool build_trie(struct automaton *a, const struct peg_piece *p)
         total += p->texts[i].len;
     a->alphabet = calloc(total + 1, sizeof *a->alphabet);
     a->states = calloc(total + 2, sizeof *a->states);
-    if (!a->alphabet || !a->states)
+    a->reached = calloc(total + 2, sizeof *a->reached);
+    if (!a->alphabet || !a->states || !a->reached)
         return false;
     for (size_t i = 0; i < p->n_texts; i++)
         for (size_t at = 0; at < p->texts[i].len;) {
@@ -174,11 +178,26 @@ static bool append_class(struct str *out, const struct automaton *a, uint32_t s,
     return any;
 }
 
+static void append_number(struct str *out, uint32_t n)
+{
+    char digits[10];
+    size_t at = sizeof digits;
+    do
+        digits[--at] = (char)('0' + n % 10);
+    while (n /= 10);
+    str_append(out, digits + at, sizeof digits - at);
+}
+
 static void append_state_name(struct str *out, const char *kind, peg_id id, uint32_t s)
 {
-    str_append_format(out, "p-%s-%u", kind, id);
-    if (s)
-        str_append_format(out, "-%u", s);
+    str_append_text(out, "p-");
+    str_append_text(out, kind);
+    str_append_char(out, '-');
+    append_number(out, id);
+    if (s) {
+        str_append_char(out, '-');
+        append_number(out, s);
+    }
 }
 
 static void write_state(struct writer *w, const struct automaton *a, peg_id id, uint32_t s,
@@ -196,8 +215,13 @@ static void write_state(struct writer *w, const struct automaton *a, peg_id id, 
         str_append_text(&line, "\"\""); /* may end anywhere before a text is whole */
         first = false;
     }
+    memset(a->reached, 0, a->n_states * sizeof *a->reached);
+    for (size_t c = 0; c < a->n_alphabet; c++)
+        a->reached[a->states[s].next[c]] = true;
     for (uint32_t to = 1; to < a->n_states; to++) {
         size_t before = line.len;
+        if (!a->reached[to])
+            continue;
         if (!first)
             str_append_text(&line, " | ");
         if (append_class(&line, a, s, false, to)) {
@@ -223,14 +247,10 @@ static void write_automaton(struct writer *w, const struct peg_piece *p, peg_id 
 {
     struct automaton a = {0};
     const char *kind = through ? "through" : "until";
-    struct str name = {0};
-    append_state_name(&name, kind, id, 0);
-    str_append_slice(out, str_slice(&name));
-    str_append_text(&name, " ::= ");
-    bool known = w->rules.data && strstr(w->rules.data, str_text(&name));
-    str_free(&name);
-    if (known)
+    append_state_name(out, kind, id, 0);
+    if (w->automaton[id])
         return;
+    w->automaton[id] = true;
     if (!build_trie(&a, p) || !link_states(&a)) {
         w->failed = true;
     } else {
@@ -458,8 +478,9 @@ bool peg_to_grammar(const struct peg *g, bool lazy, struct str *out, struct erro
     struct error reason = {0};
     struct writer w = {.g = g, .err = &reason, .schemas = grammar_builder_create(err)};
     w.wanted = calloc(g->n_rules + 1, sizeof *w.wanted);
+    w.automaton = calloc(g->n + 1, sizeof *w.automaton);
     bool *written = calloc(g->n_rules + 1, sizeof *written);
-    bool ok = w.schemas && w.wanted && written && !g->failed;
+    bool ok = w.schemas && w.wanted && w.automaton && written && !g->failed;
     if (ok) {
         write_root(&w, lazy);
         write_rules(&w, written);
@@ -475,6 +496,7 @@ bool peg_to_grammar(const struct peg *g, bool lazy, struct str *out, struct erro
     }
     str_free(&w.rules);
     free(w.wanted);
+    free(w.automaton);
     free(written);
     if (w.schemas)
         grammar_builder_free(w.schemas);

@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "base/json.h"
 #include "cmd/bench_sampling.h"
+#include "cmd/bench_templates.h"
 #include "cmd/cmd.h"
 #include "model/model.h"
 
@@ -13,11 +14,13 @@
 #include <unistd.h>
 
 static const char bench_usage[] =
-    "usage: mlxcel bench (-m FILE | --synthetic SPEC | --sampling) [OPTIONS]\n"
+    "usage: mlxcel bench (-m FILE | --synthetic SPEC | --sampling | --templates PATH) [OPTIONS]\n"
     "\n"
     "  -m FILE            a GGUF file or a model folder\n"
     "  --synthetic SPEC   random weights: llama:SIZE:TYPE, like llama:1b:q4_k_m\n"
     "  --sampling         what picking a token costs, without a model\n"
+    "  --templates PATH   what rendering 200 messages with tools costs, by each\n"
+    "                     *.jinja of a folder, or by one file; -r N runs each\n"
     "  --write FILE       write the synthetic model as GGUF and end\n"
     "  -p N               prompt tokens (512; 0: no prompt test)\n"
     "  -n N               tokens to generate (64; 0: no generation test)\n"
@@ -33,7 +36,7 @@ static const char bench_usage[] =
     "  --compare FILE     print the ratio to an earlier --json output\n";
 
 struct bench_options {
-    const char *model, *synthetic, *write, *type_k, *type_v, *compare;
+    const char *model, *synthetic, *templates, *write, *type_k, *type_v, *compare;
     int32_t n_prompt, n_generate, n_depth, n_threads, n_threads_batch, n_batch, n_ubatch, n_clients,
         n_reps;
     bool json, no_repack, sampling, help;
@@ -63,6 +66,7 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
         {"-m", &o->model, NULL, NULL, 0},
         {"--model", &o->model, NULL, NULL, 0},
         {"--synthetic", &o->synthetic, NULL, NULL, 0},
+        {"--templates", &o->templates, NULL, NULL, 0},
         {"--write", &o->write, NULL, NULL, 0},
         {"--compare", &o->compare, NULL, NULL, 0},
         {"-ctk", &o->type_k, NULL, NULL, 0},
@@ -106,7 +110,7 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
                              table[k].name, argv[i], table[k].min, 1 << 24);
         *table[k].number = (int32_t)n;
     }
-    if (!o->help && !o->sampling && !o->model == !o->synthetic)
+    if (!o->help && !o->sampling && !o->templates && !o->model == !o->synthetic)
         return error_set(err, ERR_INVALID, "give a model: either -m FILE or --synthetic SPEC");
     return true;
 }
@@ -382,6 +386,8 @@ int cmd_bench(int argc, char **argv)
     }
     if (o.sampling)
         return bench_sampling();
+    if (o.templates)
+        return bench_templates(o.templates, o.n_reps);
     if (o.n_threads == 0)
         o.n_threads = n_processors();
     if (!run(&o, &err)) {

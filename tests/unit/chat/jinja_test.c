@@ -347,6 +347,143 @@ static void text_of_a_user_is_marked_through_every_change(void **state)
     jinja_template_free(t);
 }
 
+/* Whether the bytes that came from the user, all of them 'u' and no others, are
+ * the marked ones. */
+static void assert_only_u_is_marked(const struct jinja_output *out)
+{
+    size_t span = 0;
+    for (size_t i = 0; i < out->text.len; i++) {
+        while (span < out->n_spans && out->spans[span].end <= i)
+            span++;
+        bool marked = span < out->n_spans && out->spans[span].begin <= i;
+        assert_int_equal(marked, out->text.data[i] == 'u');
+    }
+}
+
+static void a_text_that_grows_at_either_end_keeps_its_bytes_and_marks(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *step, *expected; /* of what is added 200 times: its value at the end */
+    } cases[] = {
+        {"ns.t = ns.t ~ 'ab' ~ f()", "abcu"}, {"ns.t = 'ab' ~ f() ~ ns.t", "abcu"},
+        {"ns.t = f() + ns.t + 'ab'", NULL},   {"ns.t = ns.t ~ u", "uuuu"},
+        {"ns.t = 'x' ~ ns.t", "xxxx"},        {"ns.t = ns.t ~ ns.t[-3:] ~ 'xyu'[:2] ~ f()", NULL},
+        {"ns.t = ns.t[1:] ~ f()", NULL},      {"ns.t = f() ~ ns.t[:-1] ~ u", NULL},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char source[512];
+        /* f() puts a text of its own behind the one that grows; t0 must not change */
+        snprintf(source, sizeof source,
+                 "{%% macro f() %%}c{{ u }}{%% endmacro %%}{%% set ns = namespace(t='', t0='') %%}"
+                 "{%% for i in range(200) %%}{%% set %s %%}{%% if i == 150 %%}"
+                 "{%% set ns.t0 = ns.t ~ u %%}{%% set ns.kept = ns.t0 | list | join('') %%}"
+                 "{%% endif %%}{%% endfor %%}{{ ns.t }}{{ ns.t0 == ns.kept }}",
+                 cases[k].step);
+        struct jinja_template *t;
+        struct jinja_output out = {0};
+        struct error err;
+        assert_true(jinja_parse(slice_of(source), &t, &err));
+        struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+        assert_true(jinja_set(run, "u", jinja_text(run, SLICE("u"), true)));
+        assert_true(jinja_render(run, &out, &err));
+        assert_true(slice_ends_with(str_slice(&out.text), SLICE("True")));
+        str_truncate(&out.text, out.text.len - 4);
+        if (cases[k].expected)
+            for (size_t i = 0; i < out.text.len; i++)
+                assert_int_equal(out.text.data[i], cases[k].expected[i % 4]);
+        assert_true(out.text.len >= 200);
+        assert_only_u_is_marked(&out);
+        jinja_output_free(&out);
+        jinja_run_free(run);
+        jinja_template_free(t);
+    }
+}
+
+static void lists_that_share_their_items_do_not_see_each_other_change(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source, *expected;
+    } cases[] = {
+        {"{% set a = [1, 2, 3, 4] %}{% set b = a[:2] %}{% do b.append(9) %}{{ a }}{{ b }}",
+         "1234129"},
+        {"{% set a = [1, 2, 3] %}{% set b = a[:] %}{% do a.pop() %}{% do a.append(7) %}{{ a }}|{{ "
+         "b }}",
+         "127|123"},
+        {"{% set a = [1, 2, 3] %}{% set b = a[1:] %}{% do a.insert(1, 8) %}{{ a }}|{{ b }}",
+         "1823|23"},
+        {"{% set a = [1, 2, 3] %}{% set b = a[:] %}{% do a.remove(1) %}{{ a }}|{{ b }}", "23|123"},
+        {"{% set a = [3, 1, 2] %}{% set b = a[:] %}{% do a.sort() %}{{ a }}|{{ b }}", "123|312"},
+        {"{% set a = [3, 1, 2] %}{% set b = a[:] %}{% do a.reverse() %}{{ a }}|{{ b }}", "213|312"},
+        {"{% set a = [1, 2] %}{% set b = a[:] %}{% do a.clear() %}{% do a.append(5) %}{{ a }}|{{ b "
+         "}}",
+         "5|12"},
+        {"{% set a = [1, 2, 3] %}{% for x in a %}{{ x }}{% do a.pop(0) %}{% do a.append(x + 5) %}"
+         "{% endfor %}|{{ a }}",
+         "123|678"},
+        {"{% set a = [1, 2, 3] %}{% for x in a if x != 2 %}{{ x }}{% endfor %}|{{ a }}", "13|123"},
+        {"{% set a = [1] %}{% set b = a + [2] %}{% set c = a + [3] %}{{ a }}|{{ b }}|{{ c }}",
+         "1|12|13"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        assert_string_equal(rendered(cases[k].source, NULL), cases[k].expected);
+}
+
+/* Both renderings, with x = 1 and without, as two runs of their own make them. */
+static void rendering_both_ways_at_once_is_rendering_twice(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *source;
+        bool both; /* one run is enough */
+    } cases[] = {
+        {"a{{ u }}{% for i in [1, 2] %}{{ i }}{% endfor %}{% if x %}X{{ u }}{% endif %}{{ u }}",
+         true},
+        {"{{ u }}{% if x %}{{ u }}{% endif %}b", true},
+        {"no name in it {{ u }}", true},
+        {"{% set x = x if x is defined else 5 %}{{ x }}{{ u }}", true},
+        {"{% set y = 1 %}{{ x }}{% set y = 2 %}{{ y }}", true},
+        {"{% macro f() %}{{ x }}{% endmacro %}{{ u }}{{ f() }}", true},
+        {"{% set ns = namespace(n=1) %}{% set ns.n = 2 %}{{ ns.n }}{% if x %}X{% endif %}", true},
+        {"{% set ns = namespace(n=1) %}{% if x %}{% set ns.n = 2 %}{% endif %}{{ ns.n }}", false},
+        {"{% set l = [1] %}{% if x %}{% do l.append(2) %}{% endif %}{{ l }}", false},
+        {"{% set l = [1, 2] %}{% if x %}{% do l.pop() %}{% endif %}{{ l }}", false},
+        {"{% set d = {} %}{% if x %}{% do d.update(a=1) %}{% endif %}{{ d | length }}", false},
+        {"{% set c = cycler(1, 2) %}{{ c.next() }}{{ x }}{{ c.next() }}", false},
+        {"{% set j = joiner() %}{{ x }}{{ j() }}a{{ j() }}b", false},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        struct jinja_template *t;
+        struct error err;
+        struct jinja_output out[4] = {0};
+        bool both = false;
+        assert_true(jinja_parse(slice_of(cases[k].source), &t, &err));
+        struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+        assert_true(jinja_set(run, "u", jinja_text(run, SLICE("user"), true)));
+        assert_true(
+            jinja_render_both(run, "x", jinja_bool(run, true), &out[0], &out[1], &both, &err));
+        jinja_run_free(run);
+        assert_int_equal(both, cases[k].both);
+        for (int i = 0; i < 2; i++) {
+            run = jinja_run_create(t, 0, false, NULL);
+            assert_true(jinja_set(run, "u", jinja_text(run, SLICE("user"), true)));
+            assert_true(i || jinja_set(run, "x", jinja_bool(run, true)));
+            assert_true(jinja_render(run, &out[2 + i], &err));
+            jinja_run_free(run);
+            if (i && !both)
+                continue;
+            assert_string_equal(str_text(&out[i].text), str_text(&out[2 + i].text));
+            assert_int_equal(out[i].n_spans, out[2 + i].n_spans);
+            for (size_t s = 0; s < out[i].n_spans; s++)
+                assert_memory_equal(&out[i].spans[s], &out[2 + i].spans[s], sizeof out[i].spans[s]);
+        }
+        for (int i = 0; i < 4; i++)
+            jinja_output_free(&out[i]);
+        jinja_template_free(t);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -361,6 +498,9 @@ int main(void)
         cmocka_unit_test(mistakes_name_their_place),
         cmocka_unit_test(no_template_runs_away),
         cmocka_unit_test(text_of_a_user_is_marked_through_every_change),
+        cmocka_unit_test(a_text_that_grows_at_either_end_keeps_its_bytes_and_marks),
+        cmocka_unit_test(lists_that_share_their_items_do_not_see_each_other_change),
+        cmocka_unit_test(rendering_both_ways_at_once_is_rendering_twice),
     };
     setenv("TZ", "UTC", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
