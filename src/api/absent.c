@@ -9,25 +9,6 @@ void handle_disabled(struct http_exchange *x, void *context)
                      "\"type\":\"feature_disabled\"}}"));
 }
 
-void handle_embeddings(struct http_exchange *x, void *context)
-{
-    (void)context;
-    reply_failure(x, FAIL_NOT_SUPPORTED,
-                  "This server does not support embeddings. Start it with `--embeddings`");
-}
-
-void handle_embeddings_openai(struct http_exchange *x, void *context)
-{
-    handle_embeddings(x, context);
-}
-
-void handle_rerank(struct http_exchange *x, void *context)
-{
-    (void)context;
-    reply_failure(x, FAIL_NOT_SUPPORTED,
-                  "This server does not support reranking. Start it with `--reranking`");
-}
-
 void handle_transcriptions(struct http_exchange *x, void *context)
 {
     (void)context;

@@ -307,6 +307,15 @@ static struct slice model_template(struct api *api, const char *variant)
     return text;
 }
 
+/* How a model that ranks by what it would say is asked: a text with {query} and
+ * {document} in it. */
+static bool take_rerank_template(struct api *api)
+{
+    struct slice text = meta_text(engine_model_file(api->engine), "tokenizer.chat_template.rerank");
+    api->rerank_template = (struct slice){arena_duplicate(&api->arena, text), text.len};
+    return api->rerank_template.data != NULL;
+}
+
 static bool take_chat(struct api *api, struct error *err)
 {
     const struct chat_options *options = &api->options->chat;
@@ -350,6 +359,8 @@ bool api_model_loaded(struct api *api, struct error *err)
     if (!take_sampling(api, err))
         return false;
     take_recommendations(api);
+    if (!take_rerank_template(api))
+        return error_memory(err);
     return take_chat(api, err);
 }
 

@@ -5,10 +5,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+/* Whether this server generates; else the exchange is answered. */
+static bool generates_text(struct http_exchange *x, const struct api *api)
+{
+    const struct context_options *context = &api->options->context;
+    if (!context->embedding)
+        return true;
+    reply_failure(x, FAIL_NOT_SUPPORTED,
+                  context->pooling == POOLING_RANK
+                      ? "This server ranks and generates no text. Start it without `--reranking`"
+                      : "This server computes embeddings and generates no text. Start it without "
+                        "`--embeddings`");
+    return false;
+}
+
 static void complete(struct http_exchange *x, struct api *api, enum surface surface)
 {
     struct error err;
     struct prompts prompts;
+    if (!generates_text(x, api))
+        return;
     json_t *body = body_object(x);
     if (!body)
         return;
@@ -60,7 +76,7 @@ static json_t *chat_body_of(struct http_exchange *x, converter *convert)
 
 static void chat(struct http_exchange *x, struct api *api, enum surface surface, converter *convert)
 {
-    json_t *body = chat_body_of(x, convert);
+    json_t *body = generates_text(x, api) ? chat_body_of(x, convert) : NULL;
     if (!body)
         return;
     generate_chat(x, api, surface, body);
@@ -184,7 +200,7 @@ void handle_infill(struct http_exchange *x, void *context)
 {
     struct api *api = context;
     struct error err;
-    if (!infill_supported(x, api))
+    if (!generates_text(x, api) || !infill_supported(x, api))
         return;
     json_t *body = body_object(x);
     if (!body)

@@ -133,25 +133,14 @@ static void end_stream(struct flight *f)
     f->over = true;
 }
 
-/* The engine's error as a client sees it. */
-static json_t *engine_error(const struct engine_event *e)
-{
-    json_t *o = error_to_json(&e->error);
-    if (e->error.code == ERR_LIMIT && e->n_ctx > 0) {
-        put(o, "type", json_string("exceed_context_size_error"));
-        put(o, "n_prompt_tokens", json_integer(e->n_prompt));
-        put(o, "n_ctx", json_integer(e->n_ctx));
-    }
-    return o;
-}
-
 /* The whole request fails: an answer of its own, or the stream's last event.
  * Takes error. */
 static void fail(struct flight *f, json_t *error)
 {
-    int status = (int)json_integer_value(json_object_get(error, "code"));
     cancel_jobs(f);
-    if (f->begun) {
+    if (!f->begun) {
+        reply_error_json(f->x, error);
+    } else {
         json_t *events = json_array();
         if (shapers[f->surface].named_errors)
             event_push(events, "error", error);
@@ -159,13 +148,6 @@ static void fail(struct flight *f, json_t *error)
             event_push(events, NULL, json_pack("{s:o}", "error", error));
         write_events(f, events);
         http_stream_end(f->x);
-    } else {
-        struct str text = {0};
-        json_t *envelope = json_pack("{s:o}", "error", error);
-        json_append(&text, envelope);
-        json_decref(envelope);
-        http_reply_str(f->x, status ? status : 500, HTTP_JSON, &text);
-        str_free(&text);
     }
     f->over = true;
 }
@@ -246,7 +228,7 @@ static void on_done(struct flight *f, struct result *r)
 static void on_event(struct flight *f, struct engine_event *e)
 {
     if (e->kind == ENGINE_EVENT_ERROR) {
-        fail(f, engine_error(e));
+        fail(f, event_error_to_json(e));
         return;
     }
     struct result *r = result_of(f, e);

@@ -29,6 +29,7 @@ struct api {
     struct logit_bias *eog_bias; /* n_eog_bias: bans every end of generation */
     size_t n_eog_bias;
     const char *bos, *eos;
+    struct slice rerank_template;                 /* of a model that has one; empty */
     uint64_t metrics_prompt_us, metrics_prompt_n; /* at the last scrape, under metrics_lock */
     uint64_t metrics_generation_us, metrics_generation_n;
     pthread_mutex_t metrics_lock;
@@ -52,6 +53,12 @@ void reply_error(struct http_exchange *x, const struct error *err);
 /* {"code","message","type"}: the inside of an envelope. */
 json_t *failure_to_json(enum failure failure, const char *message);
 json_t *error_to_json(const struct error *err);
+/* The same; of a prompt that exceeds a context (ERR_LIMIT, n_ctx > 0) with both
+ * numbers. */
+json_t *size_error_to_json(const struct error *err, size_t n_prompt, int32_t n_ctx);
+json_t *event_error_to_json(const struct engine_event *event);
+/* Such an inside as the whole answer; takes it. */
+void reply_error_json(struct http_exchange *x, json_t *error);
 enum failure failure_of(enum error_code code);
 /* 200 with the value, whose reference is taken; NULL answers 500. */
 void reply_json(struct http_exchange *x, json_t *value);
@@ -141,6 +148,17 @@ bool tokens_to_text(const struct tokenizer *tok, const int32_t *tokens, size_t n
 bool infill_prompt(const struct api *api, const json_t *body, struct token_vec *out,
                    struct error *err);
 
+/* ---- gather.c: many inputs at once, one answer when all are back ----------------------- */
+
+/* Shape the answer from what came back, by index. */
+typedef void gathered(struct http_exchange *x, const struct api *api,
+                      const struct engine_event *const *events, size_t n, void *arg);
+/* Submit the inputs, whose tokens are taken; they share batches with each other
+ * and with everybody else's. The work ends when the client leaves. release is
+ * called once, whatever becomes of it. */
+void gather(struct http_exchange *x, const struct api *api, enum engine_task task,
+            struct prompts *inputs, gathered *answer, void *arg, void (*release)(void *arg));
+
 /* ---- generate.c: from a parsed request to its answer -------------------------------------- */
 
 enum surface {
@@ -212,6 +230,8 @@ bool event_has_probs(const struct result *r);
 bool finished_by_itself(const struct engine_event *event); /* eos or a stop string */
 /* Timings (timings_per_token) and progress, where they belong, into an object. */
 bool put_extras(struct result *r, json_t *object);
+/* The body's "model" where that is a name, else the server's own. */
+json_t *model_name_to_json(const struct api *api, const json_t *body);
 const char *system_fingerprint(void);
 void random_id(const char *prefix, char *out, size_t size); /* prefix and 32 letters */
 

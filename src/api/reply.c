@@ -55,6 +55,34 @@ json_t *error_to_json(const struct error *err)
     return failure_to_json(failure_of(err->code), err->message);
 }
 
+json_t *size_error_to_json(const struct error *err, size_t n_prompt, int32_t n_ctx)
+{
+    json_t *o = error_to_json(err);
+    if (err->code == ERR_LIMIT && n_ctx > 0) {
+        put(o, "type", json_string("exceed_context_size_error"));
+        put(o, "n_prompt_tokens", json_integer((json_int_t)n_prompt));
+        put(o, "n_ctx", json_integer(n_ctx));
+    }
+    return o;
+}
+
+json_t *event_error_to_json(const struct engine_event *event)
+{
+    return size_error_to_json(&event->error, (size_t)event->n_prompt, event->n_ctx);
+}
+
+void reply_error_json(struct http_exchange *x, json_t *error)
+{
+    int status = (int)json_integer_value(json_object_get(error, "code"));
+    struct str text = {0};
+    json_t *envelope = json_pack("{s:o}", "error", error);
+    if (!json_append(&text, envelope))
+        text.failed = true;
+    json_decref(envelope);
+    http_reply_str(x, status ? status : 500, HTTP_JSON, &text);
+    str_free(&text);
+}
+
 void reply_json(struct http_exchange *x, json_t *value)
 {
     struct str text = {0};

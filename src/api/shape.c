@@ -138,6 +138,12 @@ bool put_extras(struct result *r, json_t *object)
     return ok;
 }
 
+json_t *model_name_to_json(const struct api *api, const json_t *body)
+{
+    json_t *named = json_object_get(body, "model");
+    return json_is_string(named) ? json_incref(named) : json_string_from(slice_of(api->model_name));
+}
+
 const char *system_fingerprint(void)
 {
     return "mlxcel-" MLXCEL_VERSION;

@@ -139,20 +139,22 @@ static bool close_enough(double expected, double got)
     return fabs(expected - got) <= 0.03 + 0.01 * fabs(expected);
 }
 
-/* A vector's rounding errors are those of its largest component: with an
- * embedding scaled to 32760, what is small in it is no more exact than the
- * rest. Returns what to allow on top. */
-static double vector_slack(const json_t *array)
+static const double VECTOR_WITHIN = 2e-3;
+
+/* What the components of an embedding may differ by; 0: the array is none. The
+ * rounding errors of a vector are those of its largest component: scaled to
+ * 32760, what is small in it is no more exact than the rest. */
+static double vector_within(const json_t *array)
 {
     enum { VECTOR_MIN = 8 };
-    double largest = 0;
+    double largest = 1;
     for (size_t i = 0; i < json_array_size(array); i++) {
         const json_t *item = json_array_get(array, i);
         if (!json_is_real(item))
             return 0;
         largest = fmax(largest, fabs(json_real_value(item)));
     }
-    return json_array_size(array) >= VECTOR_MIN ? 1e-4 * largest : 0;
+    return json_array_size(array) >= VECTOR_MIN ? VECTOR_WITHIN * largest : 0;
 }
 
 static bool same_number(const struct comparison *c, const json_t *expected, const json_t *got)
@@ -160,7 +162,8 @@ static bool same_number(const struct comparison *c, const json_t *expected, cons
     if (json_is_integer(expected) && json_is_integer(got))
         return json_integer_value(expected) == json_integer_value(got);
     double want = json_number_value(expected), have = json_number_value(got);
-    return json_is_number(got) && (close_enough(want, have) || fabs(want - have) <= c->slack);
+    return json_is_number(got) &&
+           (c->within > 0 ? fabs(want - have) <= c->within : close_enough(want, have));
 }
 
 /* ---- Embeddings in base64 --------------------------------------------- */
@@ -205,7 +208,7 @@ static bool compare_base64_embedding(struct comparison *c, struct slice expected
             float w, h;
             memcpy(&w, want.data + i, 4);
             memcpy(&h, have.data + i, 4);
-            if (!close_enough((double)w, (double)h))
+            if (!(fabs((double)w - (double)h) <= VECTOR_WITHIN))
                 differ(c, "float %zu: expected %g, got %g", i / 4, (double)w, (double)h);
         }
     str_free(&want);
@@ -273,14 +276,14 @@ static void compare_array(struct comparison *c, const json_t *expected, const js
     size_t n_expected = json_array_size(expected), n_got = json_array_size(got);
     if (n_expected != n_got)
         differ(c, "expected %zu items, got %zu", n_expected, n_got);
-    c->slack = vector_slack(expected);
+    c->within = vector_within(expected);
     for (size_t i = 0; i < n_expected && i < n_got; i++) {
         size_t len = c->path.len;
         str_append_format(&c->path, "%s[%zu]", len ? "" : "$", i);
         compare_json(c, json_array_get(expected, i), json_array_get(got, i));
         str_truncate(&c->path, len);
     }
-    c->slack = 0;
+    c->within = 0;
 }
 
 void compare_json(struct comparison *c, const json_t *expected, const json_t *got)

@@ -1,8 +1,9 @@
 /* conform_compare.h - is an answer the one that was recorded?
  *
  * The rules: {"$any": "number"} and {"$any": "string"} match any value of that
- * type; integers agree exactly, other numbers within 0.03 + 1 %; text agrees
- * exactly, but of an error message that quotes a JSON library or a number
+ * type; integers agree exactly, other numbers within 0.03 + 1 %, the components
+ * of an embedding (8 and more reals in a list) within 2e-3 of its largest, or of
+ * one; text agrees exactly, but of an error message that quotes a JSON library or a number
  * parser only what stands before the quotation counts; the order of keys does
  * not matter. */
 #ifndef MLXCEL_CMD_CONFORM_COMPARE_H
@@ -26,7 +27,7 @@ struct comparison {
     struct str path;  /* where we are, as $.a[3].b */
     struct str lines; /* one line per difference: PATH: expected X, got Y */
     size_t n;         /* differences */
-    double slack;     /* what numbers may differ by on top, within a vector */
+    double within;    /* what an embedding's components may differ by; 0: not in one */
 };
 
 /* Note a difference at the present path. */

@@ -116,12 +116,51 @@ int32_t engine_slot_n_ctx(const struct engine *engine)
     return engine->n_ctx_slot;
 }
 
+int32_t engine_n_ubatch(const struct engine *engine)
+{
+    return engine->n_ubatch;
+}
+
+enum pooling engine_pooling(const struct engine *engine)
+{
+    return engine->pooling;
+}
+
 int32_t engine_n_slots(const struct engine *engine)
 {
     return engine->settings.n_parallel;
 }
 
 /* ---- submitting ---- */
+
+static bool check_size(const struct engine *engine, size_t n, struct error *err)
+{
+    if (n > (size_t)engine->n_ubatch)
+        return error_set(err, ERR_INVALID,
+                         "input (%zu tokens) is too large to process. increase the physical "
+                         "batch size (current batch size: %d)",
+                         n, (int)engine->n_ubatch);
+    if (n > (size_t)engine->n_ctx_slot)
+        return error_set(err, ERR_LIMIT,
+                         "input (%zu tokens) is larger than the max context size (%d tokens). "
+                         "skipping",
+                         n, (int)engine->n_ctx_slot);
+    return n > 0 || error_set(err, ERR_INVALID, "Input content cannot be empty");
+}
+
+static bool check_task(const struct engine *engine, const struct engine_request *request,
+                       struct error *err)
+{
+    bool embeds = engine_embeds(engine), ranks = engine->pooling == POOLING_RANK;
+    if (request->task == ENGINE_COMPLETION)
+        return !embeds ||
+               error_set(err, ERR_UNSUPPORTED, "This server computes %s and generates no text",
+                         ranks ? "scores" : "embeddings");
+    if (!embeds || ranks != (request->task == ENGINE_RERANK))
+        return error_set(err, ERR_UNSUPPORTED, "This server computes no %s",
+                         request->task == ENGINE_RERANK ? "scores" : "embeddings");
+    return check_size(engine, request->prompt.n, err);
+}
 
 /* What is wrong with a request can be said before it waits. */
 static bool check_request(const struct engine *engine, const struct engine_request *request,
@@ -137,7 +176,7 @@ static bool check_request(const struct engine *engine, const struct engine_reque
     for (size_t i = 0; i < request->prompt.n; i++)
         if (request->prompt.data[i] < 0 || request->prompt.data[i] >= engine->info.n_vocab)
             return error_set(err, ERR_INVALID, "Prompt contains invalid tokens");
-    return true;
+    return check_task(engine, request, err);
 }
 
 /* With lock held: is the engine one that takes work? */
@@ -160,31 +199,68 @@ static bool ready_for(struct engine *engine, struct error *err)
     return ok;
 }
 
-bool engine_submit(struct engine *engine, struct engine_request *request,
-                   struct engine_mailbox *mailbox, struct engine_job **out, struct error *err)
+/* With lock held. */
+static void enqueue(struct engine *engine, struct engine_job *job)
 {
-    if (!ready_for(engine, err) || !check_request(engine, request, err)) {
-        engine_request_free(request);
-        return false;
-    }
-    struct engine_job *job = job_create(engine, request, mailbox, err);
-    if (!job)
-        return false;
-    pthread_mutex_lock(&engine->lock);
-    if (!takes_work(engine, err)) {
-        pthread_mutex_unlock(&engine->lock);
-        engine_job_release(job);
-        return false;
-    }
-    if (out)
-        *out = job_retain(job);
     job->next = NULL;
     *engine->queue_end = job;
     engine->queue_end = &job->next;
     engine->n_queued++;
-    pthread_cond_signal(&engine->wake);
+}
+
+/* Jobs of all requests, which are taken over whatever the result; none made when
+ * one fails. */
+static bool make_jobs(struct engine *engine, struct engine_request **requests, size_t n,
+                      struct engine_mailbox *mailbox, struct engine_job **jobs, struct error *err)
+{
+    bool ok = ready_for(engine, err);
+    for (size_t i = 0; ok && i < n; i++)
+        ok = check_request(engine, requests[i], err);
+    for (size_t i = 0; i < n; i++) {
+        if (!ok)
+            engine_request_free(requests[i]);
+        else if (!(jobs[i] = job_create(engine, requests[i], mailbox, err)))
+            ok = false;
+    }
+    for (size_t i = 0; i < n && !ok; i++)
+        engine_job_release(jobs[i]);
+    return ok;
+}
+
+bool engine_submit_all(struct engine *engine, struct engine_request **requests, size_t n,
+                       struct engine_mailbox *mailbox, struct engine_job **out, struct error *err)
+{
+    struct engine_job **jobs = calloc(n ? n : 1, sizeof(struct engine_job *));
+    if (!jobs) {
+        for (size_t i = 0; i < n; i++)
+            engine_request_free(requests[i]);
+        return error_memory(err);
+    }
+    if (!make_jobs(engine, requests, n, mailbox, jobs, err)) {
+        free(jobs);
+        return false;
+    }
+    pthread_mutex_lock(&engine->lock);
+    bool ok = takes_work(engine, err);
+    for (size_t i = 0; i < n; i++) {
+        if (ok && out)
+            out[i] = job_retain(jobs[i]);
+        if (ok)
+            enqueue(engine, jobs[i]);
+        else
+            engine_job_release(jobs[i]);
+    }
+    if (ok)
+        pthread_cond_signal(&engine->wake);
     pthread_mutex_unlock(&engine->lock);
-    return true;
+    free(jobs);
+    return ok;
+}
+
+bool engine_submit(struct engine *engine, struct engine_request *request,
+                   struct engine_mailbox *mailbox, struct engine_job **out, struct error *err)
+{
+    return engine_submit_all(engine, &request, 1, mailbox, out, err);
 }
 
 static bool submit_command(struct engine *engine, const struct command *wanted,

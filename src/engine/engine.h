@@ -79,6 +79,10 @@ const struct model_info *engine_model_info(const struct engine *engine);
 const struct model_file *engine_model_file(const struct engine *engine);
 int32_t engine_slot_n_ctx(const struct engine *engine); /* context of one slot, in tokens */
 int32_t engine_n_slots(const struct engine *engine);
+/* Most tokens of a text to embed, which is computed in one piece. */
+int32_t engine_n_ubatch(const struct engine *engine);
+/* What becomes of its vectors: the settings', else the model's own. */
+enum pooling engine_pooling(const struct engine *engine);
 
 /* ---- requests ----------------------------------------------------------- */
 
@@ -226,10 +230,16 @@ void engine_mailbox_free(struct engine_mailbox *mailbox);
 /* Queue a request; takes it over whatever the result. *job, where job is not
  * NULL, receives a reference for engine_job_cancel. Fails with ERR_STATE when
  * the engine is not loaded, failed or stops, with ERR_INVALID for what can be
- * seen at once (a token id out of range, an unknown slot). A sleeping engine
- * wakes. */
+ * seen at once (a token id out of range, an unknown slot, a text to embed that
+ * is longer than the physical batch), with ERR_LIMIT for one that is longer than
+ * a slot's context, with ERR_UNSUPPORTED for generation where vectors are
+ * computed and the other way round. A sleeping engine wakes. */
 bool engine_submit(struct engine *engine, struct engine_request *request,
                    struct engine_mailbox *mailbox, struct engine_job **job, struct error *err);
+/* The same for n requests at once: all are queued, or none is. They share
+ * batches from the first step on. jobs, where not NULL, receives n. */
+bool engine_submit_all(struct engine *engine, struct engine_request **requests, size_t n,
+                       struct engine_mailbox *mailbox, struct engine_job **jobs, struct error *err);
 /* The work ends soon, whether it runs or waits; no event is promised. */
 void engine_job_cancel(struct engine_job *job);
 void engine_job_release(struct engine_job *job);

@@ -182,12 +182,14 @@ struct engine {
     struct model_info info;
     struct arena info_arena;
     struct worker_pool *pool, *pool_batch;
-    int32_t n_ctx_slot;
+    int32_t n_ctx_slot, n_ubatch;
+    enum pooling pooling;
+    int32_t n_slots; /* n_parallel, and more behind them where it embeds */
 
     /* the scheduler's */
     struct model *model;
     struct model_context *context;
-    struct slot *slots; /* n_parallel */
+    struct slot *slots; /* n_slots */
     struct prompt_cache prompts;
     struct step_batch *batch;
 
@@ -201,6 +203,9 @@ void engine_count_finished(struct engine *engine, struct slot *slot);
 void engine_count_decode(struct engine *engine);
 /* Whether this control token has text in this slot's answers. */
 bool engine_shows_special(const struct engine *engine, const struct slot *slot, int32_t token);
+
+/* Whether the context computes vectors and no logits. */
+bool engine_embeds(const struct engine *engine);
 
 /* Whether nobody waits for the running step any more. */
 bool engine_step_is_cancelled(struct engine *engine);

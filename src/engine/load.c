@@ -81,16 +81,26 @@ static bool fit_context(struct engine *engine, struct context_settings *context,
     return context_create(engine->model, context, &engine->context, err);
 }
 
+/* A server for embeddings has slots behind those it shows: a batch then takes
+ * as many texts as have room in it. */
+static void count_slots(struct engine *engine)
+{
+    engine->n_slots = engine->settings.n_parallel;
+    if (engine_embeds(engine) && engine->n_slots < MODEL_SEQ_MAX)
+        engine->n_slots = MODEL_SEQ_MAX;
+}
+
 static bool make_context(struct engine *engine, struct error *err)
 {
     struct context_settings context = engine->settings.context;
-    context.n_seq_max = engine->settings.n_parallel;
+    context.n_seq_max = engine->n_slots;
+    context.n_shares = engine->settings.n_parallel;
     if (context.n_ctx == 0)
         context.n_ctx = engine->info.n_ctx_train;
     context.pool = engine->pool;
     context.pool_batch = engine->pool_batch;
-    if (context.n_batch > 0 && context.n_batch < context.n_seq_max)
-        context.n_batch = context.n_seq_max;
+    if (context.n_batch > 0 && context.n_batch < context.n_shares)
+        context.n_batch = context.n_shares;
     if (!context_create(engine->model, &context, &engine->context, err) ||
         !fit_context(engine, &context, err))
         return false;
@@ -102,12 +112,14 @@ static bool make_context(struct engine *engine, struct error *err)
         n_ctx = engine->info.n_ctx_train;
     }
     engine->n_ctx_slot = n_ctx;
+    engine->n_ubatch = context_n_ubatch(engine->context);
+    engine->pooling = context_pooling(engine->context);
     return !engine->settings.warmup || model_warmup(engine->context, err);
 }
 
 static bool make_slots(struct engine *engine, struct error *err)
 {
-    int32_t n = engine->settings.n_parallel;
+    int32_t n = engine->n_slots;
     int32_t n_rows = context_n_batch(engine->context);
     if (!engine->slots) {
         engine->slots = calloc((size_t)n, sizeof *engine->slots);
@@ -132,7 +144,10 @@ bool engine_load(struct engine *engine, struct error *err)
 {
     if (!model_load(engine->file, &engine->settings.model, engine->pool, &engine->model, err))
         return false;
-    if (!keep_info(engine, err) || !make_context(engine, err) || !make_slots(engine, err))
+    if (!keep_info(engine, err))
+        return false;
+    count_slots(engine);
+    if (!make_context(engine, err) || !make_slots(engine, err))
         return false;
     set_up_prompt_cache(engine);
     log_info("model loaded: %s, %d slots of %d tokens", engine->info.description,
@@ -143,7 +158,7 @@ bool engine_load(struct engine *engine, struct error *err)
 void engine_unload(struct engine *engine)
 {
     prompt_cache_clear(&engine->prompts);
-    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++)
+    for (int32_t i = 0; engine->slots && i < engine->n_slots; i++)
         engine->slots[i].cache.n = 0;
     step_batch_free(engine->batch);
     engine->batch = NULL;
@@ -156,7 +171,7 @@ void engine_unload(struct engine *engine)
 void engine_close(struct engine *engine)
 {
     engine_unload(engine);
-    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++)
+    for (int32_t i = 0; engine->slots && i < engine->n_slots; i++)
         slot_free(&engine->slots[i]);
     free(engine->slots);
     worker_pool_free(engine->pool);

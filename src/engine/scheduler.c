@@ -20,7 +20,7 @@ static struct slot *most_similar_slot(struct engine *engine, const struct token_
     float best_similarity = engine->settings.slot_prompt_similarity;
     if (best_similarity == 0.0f || prompt->n == 0)
         return NULL;
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (slot_is_busy(slot) || slot->cache.n == 0 || (id_slot != -1 && slot->id != id_slot))
             continue;
@@ -39,12 +39,20 @@ static struct slot *most_similar_slot(struct engine *engine, const struct token_
 static struct slot *least_recent_slot(struct engine *engine)
 {
     struct slot *best = NULL;
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (!slot_is_busy(slot) && (!best || slot->t_last_used_us <= best->t_last_used_us))
             best = slot;
     }
     return best;
+}
+
+static struct slot *first_idle_slot(struct engine *engine)
+{
+    for (int32_t i = 0; i < engine->n_slots; i++)
+        if (!slot_is_busy(&engine->slots[i]))
+            return &engine->slots[i];
+    return NULL;
 }
 
 /* The slot for a request, its cache exchanged with the prompt cache where that
@@ -53,6 +61,8 @@ static struct slot *choose_slot(struct engine *engine, const struct engine_reque
 {
     size_t common = 0;
     bool exchange = false;
+    if (request->task != ENGINE_COMPLETION) /* their slots keep nothing */
+        return first_idle_slot(engine);
     struct slot *slot = most_similar_slot(engine, &request->prompt, request->id_slot, &common);
     if (slot) {
         /* About to lose most of what the slot holds. */
@@ -66,7 +76,7 @@ static struct slot *choose_slot(struct engine *engine, const struct engine_reque
         slot = least_recent_slot(engine);
         exchange = true;
     }
-    if (slot && exchange && request->task == ENGINE_COMPLETION && engine->prompts.enabled) {
+    if (slot && exchange && engine->prompts.enabled) {
         prompt_cache_save(engine, slot);
         prompt_cache_load(engine, slot, &request->prompt);
     }
@@ -76,7 +86,7 @@ static struct slot *choose_slot(struct engine *engine, const struct engine_reque
 static int32_t count_idle(const struct engine *engine)
 {
     int32_t n = 0;
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++)
+    for (int32_t i = 0; i < engine->n_slots; i++)
         n += !slot_is_busy(&engine->slots[i]);
     return n;
 }
@@ -96,7 +106,7 @@ static void publish_idle_slots(struct engine *engine)
 {
     if (!engine->settings.cache_idle_slots || !engine->prompts.enabled)
         return;
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (slot_is_busy(slot) || slot->cache.n == 0)
             continue;
@@ -151,7 +161,7 @@ static void force_reasoning_end(struct engine *engine, const struct command *com
         return;
     event->index = command->index;
     error_set(&event->error, ERR_NOT_FOUND, "no active completion for this id");
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         const char *id = slot->job ? slot->job->request->completion_id : NULL;
         if (!id || strcmp(id, command->text) != 0)
@@ -224,7 +234,7 @@ void engine_refuse_all(struct engine *engine, const struct error *why)
 
 static void release_cancelled(struct engine *engine)
 {
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (!slot_is_busy(slot) || !atomic_load(&slot->job->cancelled))
             continue;
@@ -236,7 +246,7 @@ static void release_cancelled(struct engine *engine)
 
 static void end_running(struct engine *engine, const struct error *why)
 {
-    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; engine->slots && i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (!slot_is_busy(slot))
             continue;
@@ -248,12 +258,12 @@ static void end_running(struct engine *engine, const struct error *why)
 /* A child whose parent ended before its prompt was done would wait for ever. */
 static void release_orphans(struct engine *engine)
 {
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (slot->state != SLOT_WAIT_PARENT)
             continue;
         bool alive = false;
-        for (int32_t k = 0; k < engine->settings.n_parallel; k++)
+        for (int32_t k = 0; k < engine->n_slots; k++)
             alive |= slot_is_busy(&engine->slots[k]) &&
                      engine->slots[k].job->id_task == slot->job->id_parent;
         if (alive)
@@ -329,7 +339,7 @@ static void fall_asleep(struct engine *engine)
 
 static bool any_busy(const struct engine *engine)
 {
-    return count_idle(engine) < engine->settings.n_parallel;
+    return count_idle(engine) < engine->n_slots;
 }
 
 static void run_until_stopped(struct engine *engine)

@@ -26,7 +26,7 @@ void engine_count_decode(struct engine *engine)
 {
     struct engine_metrics *metrics = &engine->metrics;
     metrics->n_decode_calls++;
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         const struct slot *slot = &engine->slots[i];
         metrics->n_busy_slots += slot_is_busy(slot);
         if (slot->cache.n > metrics->n_tokens_max)
@@ -45,12 +45,17 @@ bool engine_shows_special(const struct engine *engine, const struct slot *slot, 
     return false;
 }
 
+bool engine_embeds(const struct engine *engine)
+{
+    return engine->settings.context.embeddings || engine->info.is_encoder;
+}
+
 bool engine_step_is_cancelled(struct engine *engine)
 {
     /* Called by the scheduler's own thread while it computes; nobody else
      * changes slots or their jobs then. */
     bool any = false;
-    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; engine->slots && i < engine->n_slots; i++) {
         const struct slot *slot = &engine->slots[i];
         if (!slot_is_busy(slot))
             continue;
@@ -66,8 +71,11 @@ void engine_metrics(struct engine *engine, struct engine_metrics *out)
     pthread_mutex_lock(&engine->slots_lock);
     *out = engine->metrics;
     out->n_processing = out->n_idle = 0;
-    for (int32_t i = 0; engine->slots && i < engine->settings.n_parallel; i++)
-        *(slot_is_busy(&engine->slots[i]) ? &out->n_processing : &out->n_idle) += 1;
+    for (int32_t i = 0; engine->slots && i < engine->n_slots; i++) {
+        bool busy = slot_is_busy(&engine->slots[i]);
+        out->n_processing += busy;
+        out->n_idle += !busy && i < engine->settings.n_parallel;
+    }
     pthread_mutex_unlock(&engine->slots_lock);
     pthread_mutex_lock(&engine->lock);
     out->n_deferred = engine->n_queued;

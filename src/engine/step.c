@@ -142,30 +142,13 @@ static size_t reuse_chunks(struct engine *engine, struct slot *slot, size_t n_pa
     return n_past;
 }
 
-/* Refuse a prompt that cannot be run; returns false after an error event. */
+/* Refuse a prompt that cannot be run; returns false after an error event. What
+ * cannot be embedded was refused when it was submitted. */
 static bool check_prompt_size(struct engine *engine, struct slot *slot)
 {
     int32_t n_prompt = (int32_t)slot->job->request->prompt.n;
     int32_t n_ctx = engine->n_ctx_slot;
-    if (is_embedding_task(slot)) {
-        int32_t n_ubatch = context_n_ubatch(engine->context);
-        if (n_prompt > n_ubatch) {
-            slot_send_error(slot, ERR_INVALID, 0,
-                            "input (%d tokens) is too large to process. increase the physical "
-                            "batch size (current batch size: %d)",
-                            n_prompt, n_ubatch);
-            return false;
-        }
-        if (n_prompt > n_ctx) {
-            slot_send_error(slot, ERR_LIMIT, n_ctx,
-                            "input (%d tokens) is larger than the max context size (%d tokens). "
-                            "skipping",
-                            n_prompt, n_ctx);
-            return false;
-        }
-        return true;
-    }
-    if (n_prompt >= n_ctx) {
+    if (!is_embedding_task(slot) && n_prompt >= n_ctx) {
         slot_send_error(slot, ERR_LIMIT, n_ctx,
                         "request (%d tokens) exceeds the available context size (%d tokens), try "
                         "increasing it",
@@ -229,13 +212,18 @@ static void end_prompt(struct slot *slot, int32_t last_row)
 static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budget)
 {
     struct step_batch *batch = engine->batch;
-    if (slot->state == SLOT_STARTED && !start_prompt(engine, slot))
-        return;
     const struct token_vec *prompt = &slot->job->request->prompt;
     bool embedding = is_embedding_task(slot);
-    /* A pooled sequence must be whole within one step. */
+    /* A text to embed must be whole within one step. */
     if (embedding && n_budget - batch->n < (int32_t)prompt->n)
         return;
+    if (slot->state == SLOT_STARTED && !start_prompt(engine, slot))
+        return;
+    if (embedding && !VEC_RESERVE(&slot->cache, prompt->n)) {
+        slot_send_error(slot, ERR_MEMORY, 0, "out of memory");
+        end_job(engine, slot);
+        return;
+    }
     while (slot->cache.n < prompt->n && batch->n < n_budget) {
         bool last = slot->cache.n + 1 == prompt->n;
         if (!add_token(batch, slot, prompt->data[slot->cache.n], embedding || last))
@@ -246,10 +234,38 @@ static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budge
         end_prompt(slot, batch->n - 1);
 }
 
+static int by_age(const void *a, const void *b)
+{
+    const struct slot *const *x = a, *const *y = b;
+    int32_t i = (*x)->job->id_task, j = (*y)->job->id_task;
+    return i < j ? -1 : i > j;
+}
+
+/* Whole texts, as many as have room, those that wait longest first: a shorter
+ * one may pass a longer one within a step, but not for ever. */
+static void build_embedding_batch(struct engine *engine)
+{
+    struct step_batch *batch = engine->batch;
+    struct slot *waiting[MODEL_SEQ_MAX];
+    size_t n_waiting = 0;
+    int32_t n_budget = context_n_batch(engine->context), n_cells = context_n_ctx(engine->context);
+    batch->n = 0;
+    if (n_budget > batch->n_max)
+        n_budget = batch->n_max;
+    if (n_budget > n_cells)
+        n_budget = n_cells;
+    for (int32_t i = 0; i < engine->n_slots; i++)
+        if (engine->slots[i].state == SLOT_STARTED)
+            waiting[n_waiting++] = &engine->slots[i];
+    qsort(waiting, n_waiting, sizeof(struct slot *), by_age);
+    for (size_t i = 0; i < n_waiting && batch->n < n_budget; i++)
+        add_prompt(engine, waiting[i], n_budget);
+}
+
 static void build_batch(struct engine *engine)
 {
     struct step_batch *batch = engine->batch;
-    int32_t n_slots = engine->settings.n_parallel;
+    int32_t n_slots = engine->n_slots;
     batch->n = 0;
     for (int32_t i = 0; i < n_slots; i++) {
         struct slot *slot = &engine->slots[i];
@@ -280,7 +296,7 @@ static void build_batch(struct engine *engine)
 /* Children of this parent start from the prompt it has just computed. */
 static void start_children(struct engine *engine, struct slot *parent)
 {
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (slot->state != SLOT_WAIT_PARENT || slot->job->id_parent != parent->job->id_task)
             continue;
@@ -350,7 +366,7 @@ static size_t collect_samplings(struct engine *engine, int32_t begin, int32_t en
                                 struct sampling *items)
 {
     size_t n = 0;
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         bool ready = slot->state == SLOT_DONE_PROMPT || slot->state == SLOT_GENERATING;
         if (!ready || slot->batch_index < begin || slot->batch_index >= end || !slot->sampler)
@@ -408,7 +424,7 @@ static void take_sampled(struct engine *engine, struct sampling *s)
 
 static void sample_rows(struct engine *engine, int32_t begin, int32_t end)
 {
-    struct sampling *items = calloc((size_t)engine->settings.n_parallel, sizeof *items);
+    struct sampling *items = calloc((size_t)engine->n_slots, sizeof *items);
     if (!items)
         return;
     size_t n = collect_samplings(engine, begin, end, items);
@@ -455,7 +471,7 @@ static void send_vectors(struct engine *engine, struct slot *slot, int32_t begin
 
 static void finish_embeddings(struct engine *engine, int32_t begin, int32_t end)
 {
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (slot->state != SLOT_DONE_PROMPT || !is_embedding_task(slot) ||
             slot->batch_index < begin || slot->batch_index >= end)
@@ -475,7 +491,7 @@ static void finish_embeddings(struct engine *engine, int32_t begin, int32_t end)
 static bool free_cells(struct engine *engine)
 {
     struct slot *largest = NULL;
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         if (!slot_is_busy(slot) && slot->cache.n > 0) {
             prompt_cache_save(engine, slot);
@@ -546,7 +562,7 @@ static bool decode_rows(struct engine *engine, int32_t begin, int32_t n, struct 
 static void after_decode(struct engine *engine, int32_t begin, int32_t end)
 {
     engine_count_decode(engine);
-    for (int32_t i = 0; i < engine->settings.n_parallel; i++) {
+    for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         bool prompt = slot->state == SLOT_PROMPT || slot->state == SLOT_DONE_PROMPT;
         if (prompt && slot->job->request->stream && slot->job->request->return_progress)
@@ -564,7 +580,7 @@ void engine_step(struct engine *engine)
     struct step_batch *batch = engine->batch;
     /* A step takes a task number, as the reference's does: /slots shows them. */
     atomic_fetch_add(&engine->next_id_task, 1);
-    build_batch(engine);
+    (engine_embeds(engine) ? build_embedding_batch : build_batch)(engine);
     int32_t n_most = context_n_batch(engine->context);
     for (int32_t begin = 0; begin < batch->n;) {
         struct error err;
@@ -581,8 +597,9 @@ void engine_step(struct engine *engine)
             abandon_rows(engine, begin, &err);
             return;
         }
-        /* No free cell: a smaller batch may still fit, then somebody must go. */
-        if (n > 1) {
+        /* No free cell: a smaller batch may still fit, then somebody must go. A
+         * text to embed is not cut. */
+        if (n > 1 && !engine_embeds(engine)) {
             n_most = n / 2;
             continue;
         }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SEQ_MAX = 256, CELLS_PAD = 256, FFN_SCRATCH_BYTES = 16 << 20 };
+enum { CELLS_PAD = 256, FFN_SCRATCH_BYTES = 16 << 20 };
 
 struct context_settings context_settings_default(void)
 {
@@ -38,21 +38,23 @@ static bool settle(struct model_context *ctx, int32_t *n_cells, int32_t *n_cells
     if (s->n_ctx < 0 || s->n_batch < 0 || s->n_ubatch < 0)
         return error_set(err, ERR_INVALID, "context and batch sizes must not be negative");
     s->n_seq_max = s->n_seq_max > 0 ? s->n_seq_max : 1;
-    if (s->n_seq_max > SEQ_MAX)
+    if (s->n_seq_max > MODEL_SEQ_MAX)
         return error_set(err, ERR_INVALID, "%d sequences; at most %d are possible", s->n_seq_max,
-                         SEQ_MAX);
+                         MODEL_SEQ_MAX);
+    if (s->n_shares < 1)
+        s->n_shares = s->n_seq_max;
     int32_t n_ctx = padded(s->n_ctx ? s->n_ctx : h->n_ctx_train);
     *n_cells_seq = n_ctx;
     if (!s->kv_unified) {
-        *n_cells_seq = padded(n_ctx / s->n_seq_max);
+        *n_cells_seq = padded(n_ctx / s->n_shares);
         if (*n_cells_seq < CELLS_PAD)
             *n_cells_seq = CELLS_PAD;
-        if (*n_cells_seq > INT32_MAX / s->n_seq_max)
+        if (*n_cells_seq > INT32_MAX / s->n_shares)
             return error_set(err, ERR_INVALID,
                              "a context of %d for each of %d sequences is too "
                              "large",
-                             *n_cells_seq, s->n_seq_max);
-        n_ctx = *n_cells_seq * s->n_seq_max;
+                             *n_cells_seq, s->n_shares);
+        n_ctx = *n_cells_seq * s->n_shares;
     }
     *n_cells = n_ctx;
     s->n_ctx = n_ctx;

@@ -62,6 +62,7 @@ struct model_info {
     bool is_encoder;           /* bert and its kind: no generation, no KV cache */
     bool has_decoder;          /* can generate */
     enum pooling pooling;      /* the model's default; NONE for plain decoders */
+    bool is_matryoshka;        /* trained so that embeddings may be cut short */
     int32_t n_labels;          /* of a classification head; 0: none */
     const char *const *labels; /* n_labels names (may hold NULL) */
     float rope_freq_base, rope_freq_scale;
@@ -105,16 +106,21 @@ bool model_supported_architectures(struct str *out);
 
 struct model_context;
 
+/* Sequences that one context can hold at most. */
+enum { MODEL_SEQ_MAX = 256 };
+
 struct context_settings {
     int32_t n_ctx;     /* KV cells in all; 0: the model's n_ctx_train. Rounded up to a
                         * multiple of 256, and so is each sequence's share */
-    int32_t n_seq_max; /* sequences 0 .. n_seq_max-1 (at most 256); 0: 1 */
+    int32_t n_seq_max; /* sequences 0 .. n_seq_max-1 (at most MODEL_SEQ_MAX); 0: 1 */
+    int32_t n_shares;  /* equal parts of n_ctx that one sequence may fill one of, where
+                        * kv_unified is off; 0: n_seq_max */
     int32_t n_batch;   /* most tokens of one model_decode; 0: 2048 */
     int32_t n_ubatch;  /* most tokens of one pass over the weights; 0: 512 */
     /* dtypes of the KV cache: F32 F16 BF16 Q8_0 Q4_0 Q4_1 IQ4_NL Q5_0 Q5_1 */
     enum dtype type_k, type_v;
     bool kv_unified; /* all sequences draw on one budget of n_ctx cells; else
-                      * each has n_ctx / n_seq_max */
+                      * each has at most n_ctx / n_shares */
     bool swa_full;   /* sliding-window layers keep every cell */
     bool embeddings; /* embeddings are wanted and no logits are computed; always so
                       * with encoders */

@@ -120,13 +120,14 @@ struct context_options {
     int flash_attn;           /* enum option_tristate */
     const char *cache_type_k; /* "f16": a dtype's name in lower case */
     const char *cache_type_v;
-    bool warmup;           /* true */
-    int pooling;           /* -1 unspecified, 0 none, 1 mean, 2 cls, 3 last, 4 rank */
-    bool embedding;        /* serve embeddings only */
-    int rope_scaling;      /* -1 unspecified, 0 none, 1 linear, 2 yarn */
-    float rope_freq_base;  /* 0: the model's own */
-    float rope_freq_scale; /* 0: the model's own */
-    int32_t yarn_orig_ctx; /* 0: the model's own */
+    bool warmup;            /* true */
+    int pooling;            /* -1 unspecified, 0 none, 1 mean, 2 cls, 3 last, 4 rank */
+    bool embedding;         /* serve embeddings only */
+    int32_t embd_normalize; /* -1 none, 0 largest to 32760, 1 sum, 2 euclidean, p p-norm */
+    int rope_scaling;       /* -1 unspecified, 0 none, 1 linear, 2 yarn */
+    float rope_freq_base;   /* 0: the model's own */
+    float rope_freq_scale;  /* 0: the model's own */
+    int32_t yarn_orig_ctx;  /* 0: the model's own */
     float yarn_ext_factor, yarn_attn_factor, yarn_beta_slow, yarn_beta_fast; /* -1 */
 };
 

@@ -26,6 +26,7 @@ bool options_default(struct options *o, struct error *err)
                     .cache_type_v = "f16",
                     .warmup = true,
                     .pooling = -1,
+                    .embd_normalize = 2,
                     .rope_scaling = -1,
                     .yarn_ext_factor = -1,
                     .yarn_attn_factor = -1,

@@ -8,8 +8,6 @@
 #define NO_TOOLS                                                                                   \
     "the server runs no tools itself; declare tools in the request and run them in the client"
 #define NO_ROUTER "one process serves one model; start one server per model"
-#define NO_EMBEDDING                                                                               \
-    "embeddings and reranking are not served yet; leave the option out to serve text"
 #define NO_CHECKPOINTS                                                                             \
     "no checkpoints of sliding-window caches are kept yet; --swa-full lets prompts be reused "     \
     "whole"
@@ -49,7 +47,6 @@ static const struct option
     {.names = "--spm-infill", .fallback = "disabled", .type = OPT_FLAG, AT(generation.spm_infill),
      .help = "Infill prompts as suffix, prefix, middle, which some models prefer."},
     {.names = "--pooling", .env = "LLAMA_ARG_POOLING", .value = "{none,mean,cls,last,rank}", .type = OPT_CHOICE,
-     .state = STATE_DEFERRED, .note = NO_EMBEDDING,
      .choices = "none=0 mean=1 cls=2 last=3 rank=4", AT(context.pooling),
      .help = "How token vectors become one embedding. Not given: as the model says."},
     {.names = "-np --parallel", .env = "LLAMA_ARG_N_PARALLEL", .value = "N", .fallback = "-1, -1 = auto",
@@ -82,8 +79,8 @@ static const struct option
      AT(model.aliases), .help = "Names of the model in the API, several with commas."},
     {.names = "--tags", .env = "LLAMA_ARG_TAGS", .value = "STRING", .type = OPT_CUSTOM, .apply = apply_name_set,
      AT(model.tags), .help = "Tags of the model for information, several with commas."},
-    {.names = "--embd-normalize", .value = "N", .fallback = "2", DEFER, .min = -1, .max = INT32_MAX,
-     .note = NO_EMBEDDING,
+    {.names = "--embd-normalize", .value = "N", .fallback = "2", .type = OPT_INT, .min = -1, .max = INT32_MAX,
+     AT(context.embd_normalize),
      .help = "How embeddings are scaled: -1 not, 0 by the largest value to 16 bits, 1 sum, 2 euclidean, p p-norm."},
     {.names = "--host", .env = "LLAMA_ARG_HOST", .value = "HOST", .fallback = "127.0.0.1", .type = OPT_TEXT,
      AT(http.hostname), .help = "Address to listen on, or the path of a Unix socket that ends in .sock."},
@@ -129,10 +126,8 @@ static const struct option
      .type = OPT_SWITCH, .state = STATE_BY_DESIGN, .note = "no web interface is built in; --path brings one",
      AT(http.ui), .help = "Serve the files of --path. No web interface is built in."},
     {.names = "--embedding --embeddings", .env = "LLAMA_ARG_EMBEDDINGS", .fallback = "disabled", .type = OPT_FLAG,
-     .state = STATE_DEFERRED, .note = NO_EMBEDDING,
      AT(context.embedding), .help = "Serve embeddings only."},
     {.names = "--rerank --reranking", .env = "LLAMA_ARG_RERANKING", .fallback = "disabled", .type = OPT_CUSTOM,
-     .state = STATE_DEFERRED, .note = NO_EMBEDDING,
      .apply = apply_rerank, AT(context.embedding), .help = "Serve reranking (--embedding --pooling rank)."},
     {.names = "--api-key", .env = "LLAMA_API_KEY", .value = "KEY", .fallback = "none", .type = OPT_CUSTOM,
      .apply = apply_api_keys, AT(http.api_keys), .help = "Keys that clients must show, several with commas."},

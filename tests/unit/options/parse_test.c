@@ -271,12 +271,33 @@ static void what_is_not_served_is_refused_not_ignored(void **state)
     refused(PARSE("--rpc", "a:1"), "several machines");
     refused(PARSE("--tools", "all"), "tools");
     refused(PARSE("--models-dir", "/"), "one process serves one model");
-    refused(PARSE("--embedding"), "embeddings and reranking");
-    refused(PARSE("--pooling", "mean"), "embeddings and reranking");
-    refused(PARSE("--embd-gemma-default"), "embeddings and reranking");
     refused(PARSE("-ctxcp", "8"), "--swa-full");
     accepted(PARSE("-ctxcp", "0", "--spec-type", "none", "--no-mmproj", "--no-agent",
                    "--no-ui-mcp-proxy"));
+}
+
+static void ranking_is_embedding_with_its_own_pooling(void **state)
+{
+    (void)state;
+    struct run r = PARSE("-m", "x", "--embeddings", "--pooling", "last", "--embd-normalize", "-1");
+    ACCEPTED(r);
+    assert_true(r.o.context.embedding);
+    assert_int_equal(r.o.context.pooling, 3);
+    assert_int_equal(r.o.context.embd_normalize, -1);
+    options_free(&r.o);
+    r = parse_env((const char *const[]){"-m", "x", NULL}, ENV("LLAMA_ARG_RERANKING=1"));
+    ACCEPTED(r);
+    assert_true(r.o.context.embedding);
+    assert_int_equal(r.o.context.pooling, 4);
+    assert_int_equal(r.o.context.embd_normalize, 2);
+    options_free(&r.o);
+    r = PARSE("--embd-gemma-default");
+    ACCEPTED(r);
+    assert_true(r.o.context.embedding);
+    assert_int_equal(r.o.context.pooling, -1);
+    assert_int_equal(r.o.context.n_ubatch, 2048);
+    options_free(&r.o);
+    refused(PARSE("--embd-normalize", "-2"), "-1");
 }
 
 static void an_action_wins_over_a_refusal_but_not_over_a_mistake(void **state)
@@ -536,6 +557,7 @@ int main(void)
         cmocka_unit_test(deprecated_options_work_and_warn_once),
         cmocka_unit_test(the_last_way_to_load_wins),
         cmocka_unit_test(inert_values_of_hardware_options_pass_and_others_say_what_to_do),
+        cmocka_unit_test(ranking_is_embedding_with_its_own_pooling),
         cmocka_unit_test(what_is_not_served_is_refused_not_ignored),
         cmocka_unit_test(an_action_wins_over_a_refusal_but_not_over_a_mistake),
         cmocka_unit_test(pairs_take_two_words),
