@@ -174,6 +174,14 @@ static bool read_normalize(const struct api *api, const json_t *body, int64_t *o
     return true;
 }
 
+static bool may_cut(const struct model_info *info, int64_t n)
+{
+    bool listed = info->n_cuts == 0;
+    for (size_t i = 0; i < info->n_cuts; i++)
+        listed = listed || info->cuts[i] == n;
+    return n == info->n_embd_out || (info->is_matryoshka && listed);
+}
+
 /* Fewer components are of use only where the model was trained for that. */
 static bool read_dimensions(const struct api *api, const json_t *body, int32_t *out,
                             struct error *err)
@@ -187,7 +195,7 @@ static bool read_dimensions(const struct api *api, const json_t *body, int32_t *
     if (n < 1 || n > info->n_embd_out)
         return error_set(err, ERR_INVALID, "\"dimensions\" must be a number from 1 to %d",
                          (int)info->n_embd_out);
-    if (n < info->n_embd_out && !info->is_matryoshka)
+    if (!may_cut(info, n))
         return error_set(err, ERR_INVALID,
                          "this model's embeddings have %d dimensions; it was not trained to be "
                          "cut to %d: leave \"dimensions\" out",

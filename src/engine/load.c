@@ -27,6 +27,12 @@ static bool keep_info(struct engine *engine, struct error *err)
         if (info.labels[i])
             labels[i] = arena_duplicate(&engine->info_arena, slice_of(info.labels[i]));
     info.labels = labels;
+    int32_t *cuts = arena_alloc_array(&engine->info_arena, info.n_cuts, sizeof *cuts);
+    if (!cuts)
+        return error_memory(err);
+    if (info.n_cuts)
+        memcpy(cuts, info.cuts, info.n_cuts * sizeof *cuts);
+    info.cuts = cuts;
     engine->info = info;
     return true;
 }

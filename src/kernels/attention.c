@@ -120,7 +120,7 @@ static float make_logits(const struct attention *a, size_t head, int32_t q_pos, 
         soft_cap(s, a->soft_cap, n, s);
     for (size_t c = 0; c < n; c++) {
         if (a->slopes)
-            s[c] += a->slopes[head] * (float)(pos[c] - q_pos);
+            s[c] -= a->slopes[head] * fabsf((float)pos[c] - (float)q_pos);
         if (!visible(a, pos[c], q_pos))
             s[c] = -INFINITY;
         max = fmaxf(max, s[c]);

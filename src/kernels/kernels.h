@@ -327,7 +327,7 @@ struct attention {
     enum attention_window window_kind;
     int32_t window;
     const float *sinks;  /* [n_heads] or NULL */
-    const float *slopes; /* [n_heads] ALiBi: logit += slope * (pos - q_pos); or NULL */
+    const float *slopes; /* [n_heads] ALiBi: logit -= slope * |pos - q_pos|; or NULL */
 };
 
 /* out[query][n_heads * head_dim_v] = attention of q[query][n_heads * head_dim_k]

@@ -14,7 +14,10 @@ static const struct slot_name usual_names[SLOT_COUNT] = {
     {SLOT_ROPE_LONG, "rope_factors_long", NULL},
     {SLOT_ROPE_SHORT, "rope_factors_short", NULL},
     {SLOT_CLS, "cls", NULL},
+    {SLOT_CLS_NORM, "cls.norm", NULL},
     {SLOT_CLS_OUT, "cls.output", "score"},
+    {SLOT_DENSE_1, "dense_2", NULL},
+    {SLOT_DENSE_2, "dense_3", NULL},
     {SLOT_ATTN_NORM, "attn_norm", "input_layernorm"},
     {SLOT_ATTN_Q, "attn_q", "self_attn.q_proj"},
     {SLOT_ATTN_K, "attn_k", "self_attn.k_proj"},
@@ -25,6 +28,7 @@ static const struct slot_name usual_names[SLOT_COUNT] = {
     {SLOT_ATTN_K_NORM, "attn_k_norm", "self_attn.k_norm"},
     {SLOT_ATTN_SINKS, "attn_sinks", "self_attn.sinks"},
     {SLOT_ATTN_POST_NORM, "post_attention_norm", "post_attention_layernorm"},
+    {SLOT_ATTN_POST_NORM_2, "attn_norm_2", NULL},
     {SLOT_FFN_NORM, "ffn_norm", "post_attention_layernorm"},
     {SLOT_FFN_GATE, "ffn_gate", "mlp.gate_proj"},
     {SLOT_FFN_UP, "ffn_up", "mlp.up_proj"},
@@ -62,12 +66,16 @@ static const struct slot_name usual_names[SLOT_COUNT] = {
 #define EXPERTS                                                                                    \
     (SLOT_BIT(SLOT_ROUTER) | SLOT_BIT(SLOT_GATE_EXPS) | SLOT_BIT(SLOT_UP_EXPS) |                   \
      SLOT_BIT(SLOT_GATE_UP_EXPS) | SLOT_BIT(SLOT_DOWN_EXPS))
-#define SHARED      (SLOT_BIT(SLOT_GATE_SHARED) | SLOT_BIT(SLOT_UP_SHARED) | SLOT_BIT(SLOT_DOWN_SHARED))
-#define QK_NORMS    (SLOT_BIT(SLOT_ATTN_Q_NORM) | SLOT_BIT(SLOT_ATTN_K_NORM))
-#define POST_NORMS  (SLOT_BIT(SLOT_ATTN_POST_NORM) | SLOT_BIT(SLOT_FFN_POST_NORM))
-#define FFN_NORM    SLOT_BIT(SLOT_FFN_NORM)
-#define FREQS       SLOT_BIT(SLOT_ROPE_FREQS)
-#define LONGROPE    (SLOT_BIT(SLOT_ROPE_LONG) | SLOT_BIT(SLOT_ROPE_SHORT))
+#define SHARED     (SLOT_BIT(SLOT_GATE_SHARED) | SLOT_BIT(SLOT_UP_SHARED) | SLOT_BIT(SLOT_DOWN_SHARED))
+#define QK_NORMS   (SLOT_BIT(SLOT_ATTN_Q_NORM) | SLOT_BIT(SLOT_ATTN_K_NORM))
+#define POST_NORMS (SLOT_BIT(SLOT_ATTN_POST_NORM) | SLOT_BIT(SLOT_FFN_POST_NORM))
+#define FFN_NORM   SLOT_BIT(SLOT_FFN_NORM)
+#define FREQS      SLOT_BIT(SLOT_ROPE_FREQS)
+#define LONGROPE   (SLOT_BIT(SLOT_ROPE_LONG) | SLOT_BIT(SLOT_ROPE_SHORT))
+#define DENSE      (SLOT_BIT(SLOT_DENSE_1) | SLOT_BIT(SLOT_DENSE_2))
+#define CLASSIFIER (SLOT_BIT(SLOT_CLS) | SLOT_BIT(SLOT_CLS_OUT))
+#define ENCODER_NEEDS                                                                              \
+    (SLOT_BIT(SLOT_TOKEN_EMBD) | SLOT_BIT(SLOT_EMBD_NORM) | SLOT_BIT(SLOT_ATTN_OUT) | POST_NORMS)
 #define LLAMA_NEEDS (ENDS | ATTENTION | FFN_NORM)
 #define LLAMA_MAY   (TIES | QKV | GATED)
 
@@ -133,7 +141,7 @@ static const struct slot_name glm4_names[] = {
 static const struct slot_name bert_names[] = {
     {SLOT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
     {SLOT_CLS, "cls", "pooler.dense|classifier.dense"},
-    {SLOT_CLS_OUT, "cls.output", "classifier|classifier.out_proj"},
+    {SLOT_CLS_OUT, "cls.output", "classifier.out_proj|classifier"},
     {SLOT_ATTN_Q, "attn_q", "attention.self.query"},
     {SLOT_ATTN_K, "attn_k", "attention.self.key"},
     {SLOT_ATTN_V, "attn_v", "attention.self.value"},
@@ -142,6 +150,54 @@ static const struct slot_name bert_names[] = {
     {SLOT_FFN_UP, "ffn_up", "intermediate.dense"},
     {SLOT_FFN_DOWN, "ffn_down", "output.dense"},
     {SLOT_FFN_POST_NORM, "layer_output_norm", "output.LayerNorm"},
+    {SLOT_COUNT, NULL, NULL}};
+
+static const struct slot_name jina_bert_names[] = {
+    {SLOT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
+    {SLOT_CLS, "cls", NULL},
+    {SLOT_CLS_OUT, "cls.output", NULL},
+    {SLOT_ATTN_Q, "attn_q", "attention.self.query"},
+    {SLOT_ATTN_K, "attn_k", "attention.self.key"},
+    {SLOT_ATTN_V, "attn_v", "attention.self.value"},
+    {SLOT_ATTN_Q_NORM, "attn_q_norm", "attention.self.layer_norm_q"},
+    {SLOT_ATTN_K_NORM, "attn_k_norm", "attention.self.layer_norm_k"},
+    {SLOT_ATTN_OUT, "attn_output", "attention.output.dense"},
+    {SLOT_ATTN_POST_NORM, "attn_output_norm", "attention.output.LayerNorm"},
+    {SLOT_FFN_GATE, "ffn_gate", NULL},
+    {SLOT_FFN_GATE_UP, "ffn_up", "mlp.gated_layers"},
+    {SLOT_FFN_UP, "ffn_up", NULL},
+    {SLOT_FFN_DOWN, "ffn_down", "mlp.wo"},
+    {SLOT_FFN_POST_NORM, "layer_output_norm", "mlp.layernorm"},
+    {SLOT_COUNT, NULL, NULL}};
+
+static const struct slot_name nomic_bert_names[] = {
+    {SLOT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
+    {SLOT_EMBD_NORM, "token_embd_norm", "emb_ln"},
+    {SLOT_ATTN_QKV, "attn_qkv", "attn.Wqkv"},
+    {SLOT_ATTN_OUT, "attn_output", "attn.out_proj"},
+    {SLOT_ATTN_POST_NORM, "attn_output_norm", "norm1"},
+    {SLOT_FFN_GATE, "ffn_gate", "mlp.fc12"},
+    {SLOT_FFN_UP, "ffn_up", "mlp.fc11|mlp.fc1"},
+    {SLOT_FFN_DOWN, "ffn_down", "mlp.fc2"},
+    {SLOT_FFN_POST_NORM, "layer_output_norm", "norm2"},
+    {SLOT_ROUTER, "ffn_gate_inp", "mlp.router.layer"},
+    {SLOT_UP_EXPS, "ffn_up_exps", "mlp.experts.mlp.w1"},
+    {SLOT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.mlp.w2"},
+    {SLOT_COUNT, NULL, NULL}};
+
+static const struct slot_name modern_bert_names[] = {
+    {SLOT_TOKEN_EMBD, "token_embd", "embeddings.tok_embeddings"},
+    {SLOT_EMBD_NORM, "token_embd_norm", "embeddings.norm"},
+    {SLOT_OUTPUT_NORM, "output_norm", "final_norm"},
+    {SLOT_CLS, "cls", "head.dense"},
+    {SLOT_CLS_NORM, "cls.norm", "head.norm"},
+    {SLOT_CLS_OUT, "cls.output", "classifier"},
+    {SLOT_ATTN_NORM, "attn_norm", "attn_norm"},
+    {SLOT_ATTN_QKV, "attn_qkv", "attn.Wqkv"},
+    {SLOT_ATTN_OUT, "attn_output", "attn.Wo"},
+    {SLOT_FFN_NORM, "ffn_norm", "mlp_norm"},
+    {SLOT_FFN_GATE_UP, "ffn_up", "mlp.Wi"},
+    {SLOT_FFN_DOWN, "ffn_down", "mlp.Wo"},
     {SLOT_COUNT, NULL, NULL}};
 
 /* ---- the table --------------------------------------------------------------- */
@@ -380,14 +436,71 @@ static const struct arch architectures[] = {
      .may = LLAMA_MAY,
      .names = glm4_names},
     {.name = "bert",
-     .hf = {"BertModel", "BertForMaskedLM", "BertForSequenceClassification"},
+     .hf = {"BertModel", "BertForMaskedLM", "BertForSequenceClassification", "XLMRobertaModel",
+            "XLMRobertaForMaskedLM", "XLMRobertaForSequenceClassification", "RobertaModel",
+            "RobertaForMaskedLM", "RobertaForSequenceClassification", "CamembertModel"},
+     .hf_layers = "encoder.layer.",
      .norm = NORM_LAYER,
      .act = ACT_GELU,
-     .traits = ARCH_ENCODER | ARCH_NO_GATE | ARCH_NO_ROPE,
-     .needs = SLOT_BIT(SLOT_TOKEN_EMBD) | SLOT_BIT(SLOT_POSITION_EMBD) | SLOT_BIT(SLOT_EMBD_NORM) |
-              SLOT_BIT(SLOT_ATTN_OUT) | POST_NORMS | PLAIN_FFN,
-     .may = QKV | SLOT_BIT(SLOT_TOKEN_TYPES) | SLOT_BIT(SLOT_CLS) | SLOT_BIT(SLOT_CLS_OUT),
+     .traits = ARCH_ENCODER | ARCH_NORM_AFTER | ARCH_NO_GATE | ARCH_NO_ROPE,
+     .needs = ENCODER_NEEDS | SLOT_BIT(SLOT_POSITION_EMBD) | PLAIN_FFN,
+     .may = QKV | SLOT_BIT(SLOT_TOKEN_TYPES) | CLASSIFIER,
      .names = bert_names},
+    {.name = "jina-bert-v2",
+     .hf = {"JinaBertModel", "JinaBertForMaskedLM"},
+     .hf_layers = "encoder.layer.",
+     .norm = NORM_LAYER,
+     .act = ACT_GELU,
+     .traits = ARCH_ENCODER | ARCH_NORM_AFTER | ARCH_NO_ROPE | ARCH_ALIBI,
+     .needs = ENCODER_NEEDS | SLOT_BIT(SLOT_TOKEN_TYPES),
+     .may = QKV | GATED | QK_NORMS | SLOT_BIT(SLOT_ATTN_POST_NORM_2) | SLOT_BIT(SLOT_CLS),
+     .names = jina_bert_names},
+    {.name = "nomic-bert",
+     .hf = {"NomicBertModel"},
+     .hf_layers = "encoder.layers.",
+     .norm = NORM_LAYER,
+     .rope = ROPE_NEOX,
+     .rope_hf = ROPE_NEOX,
+     .traits = ARCH_ENCODER | ARCH_NORM_AFTER,
+     .needs = ENCODER_NEEDS,
+     .may = QKV | GATED | SLOT_BIT(SLOT_TOKEN_TYPES),
+     .names = nomic_bert_names},
+    {.name = "nomic-bert-moe",
+     .norm = NORM_LAYER,
+     .rope = ROPE_NEOX,
+     .rope_hf = ROPE_NEOX,
+     .act = ACT_GELU,
+     .gating = GATING_SOFTMAX,
+     .traits = ARCH_ENCODER | ARCH_NORM_AFTER | ARCH_NO_GATE,
+     .needs = ENCODER_NEEDS,
+     .may = QKV | PLAIN_FFN | EXPERTS | SLOT_BIT(SLOT_TOKEN_TYPES),
+     .names = nomic_bert_names},
+    {.name = "modern-bert",
+     .hf = {"ModernBertModel", "ModernBertForMaskedLM", "ModernBertForSequenceClassification"},
+     .norm = NORM_LAYER,
+     .rope = ROPE_NEOX,
+     .rope_hf = ROPE_NEOX,
+     .act = ACT_GELU,
+     .swa_period = 3,
+     .swa_freq_base = 10000.0f,
+     .traits = ARCH_ENCODER | ARCH_SWA_OWN_ROPE | ARCH_SWA_SYMMETRIC | ARCH_SWA_DENSE_FIRST |
+               ARCH_CLS_MEAN_GELU,
+     .needs = ENDS | FFN_NORM | SLOT_BIT(SLOT_EMBD_NORM) | SLOT_BIT(SLOT_ATTN_OUT) |
+              SLOT_BIT(SLOT_ATTN_QKV) | SLOT_BIT(SLOT_FFN_GATE_UP) | SLOT_BIT(SLOT_FFN_DOWN),
+     .may = QKV | GATED | SLOT_BIT(SLOT_ATTN_NORM) | CLASSIFIER | SLOT_BIT(SLOT_CLS_NORM),
+     .names = modern_bert_names},
+    {.name = "gemma-embedding",
+     .hf = {"Gemma3TextModel"},
+     .rope = ROPE_NEOX,
+     .rope_hf = ROPE_NEOX,
+     .act = ACT_GELU,
+     .swa_period = 6,
+     .swa_freq_base = 10000.0f,
+     .traits = ARCH_ENCODER | ARCH_NORM_PLUS_ONE | ARCH_EMBD_SCALE_SQRT | ARCH_SWA_OWN_ROPE |
+               ARCH_SWA_SYMMETRIC | ARCH_MATRYOSHKA,
+     .needs = LLAMA_NEEDS | POST_NORMS | QK_NORMS,
+     .may = LLAMA_MAY | DENSE,
+     .names = gemma_names},
 };
 
 size_t arch_count(void)
@@ -416,7 +529,7 @@ const struct arch *arch_by_name(const char *name, size_t len)
 const struct arch *arch_by_hf(const char *name, size_t len)
 {
     for (size_t i = 0; i < arch_count(); i++)
-        for (size_t k = 0; k < 4 && architectures[i].hf[k]; k++)
+        for (size_t k = 0; k < ARCH_HF_MAX && architectures[i].hf[k]; k++)
             if (same(architectures[i].hf[k], name, len))
                 return &architectures[i];
     return NULL;

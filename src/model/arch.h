@@ -21,7 +21,10 @@ enum slot {
     SLOT_ROPE_LONG,
     SLOT_ROPE_SHORT,
     SLOT_CLS,
+    SLOT_CLS_NORM,
     SLOT_CLS_OUT,
+    SLOT_DENSE_1, /* of pooled vectors */
+    SLOT_DENSE_2,
     SLOT_N_GLOBAL,
     /* one set per layer */
     SLOT_ATTN_NORM = SLOT_N_GLOBAL,
@@ -33,7 +36,8 @@ enum slot {
     SLOT_ATTN_Q_NORM,
     SLOT_ATTN_K_NORM,
     SLOT_ATTN_SINKS,
-    SLOT_ATTN_POST_NORM, /* after the attention's output projection */
+    SLOT_ATTN_POST_NORM,   /* after the attention's output projection */
+    SLOT_ATTN_POST_NORM_2, /* after one more addition of the layer's input */
     SLOT_FFN_NORM,
     SLOT_FFN_GATE,
     SLOT_FFN_UP,
@@ -79,16 +83,24 @@ enum arch_trait {
     ARCH_MUST_TIE = 1 << 10,        /* output is the token embedding, always */
     ARCH_NORM_TOPK = 1 << 11,       /* chosen experts' weights add up to one */
     ARCH_NORM_TOPK_HF = 1 << 12,    /* ... where config.json's norm_topk_prob says so */
-    ARCH_ENCODER = 1 << 13,         /* bert: whole sequences, post norms, no cache */
+    ARCH_ENCODER = 1 << 13,         /* whole sequences, no cache, no logits */
     ARCH_ROPE_SWITCH = 1 << 14,     /* rope.scaling.finetuned false turns rope off */
     ARCH_SWA_IGNORED = 1 << 15,     /* a window in the file is not used */
     ARCH_SWIGLU_OAI = 1 << 16,      /* gpt-oss's clamped SwiGLU */
-    ARCH_NO_ROPE = 1 << 17          /* positions are learned, or there are none */
+    ARCH_NO_ROPE = 1 << 17,         /* positions are learned, or there are none */
+    ARCH_NORM_AFTER = 1 << 18,      /* bert: norms stand behind the additions */
+    ARCH_ALIBI = 1 << 19,           /* attention falls with distance */
+    ARCH_SWA_SYMMETRIC = 1 << 20,   /* the window reaches half its width both ways */
+    ARCH_CLS_MEAN_GELU = 1 << 21,   /* classified: the mean, its dense layer with GELU */
+    ARCH_MATRYOSHKA = 1 << 22       /* embeddings may be cut short */
 };
 
+enum { ARCH_HF_MAX = 12 };
+
 struct arch {
-    const char *name;  /* general.architecture */
-    const char *hf[4]; /* config.json's architectures; NULL-terminated */
+    const char *name;            /* general.architecture */
+    const char *hf[ARCH_HF_MAX]; /* config.json's architectures; NULL-terminated */
+    const char *hf_layers;       /* "encoder.layer."; NULL: "layers." */
     enum norm_kind norm;
     enum rope_kind rope, rope_hf; /* GGUF permutes some q/k weights, folders do not */
     enum activation act;

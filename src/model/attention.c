@@ -170,9 +170,12 @@ bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t 
                           .scale = h->attn_scale,
                           .soft_cap = h->attn_soft_cap,
                           .causal = causal,
-                          .window_kind = window > 0 ? WINDOW_SLIDING : WINDOW_NONE,
+                          .window_kind = window <= 0                            ? WINDOW_NONE
+                                         : h->arch->traits & ARCH_SWA_SYMMETRIC ? WINDOW_SYMMETRIC
+                                                                                : WINDOW_SLIDING,
                           .window = window,
-                          .sinks = l->sinks};
+                          .sinks = l->sinks,
+                          .slopes = h->alibi};
     if (ctx->has_kv) {
         const struct kv_layer *kv = &ctx->kv.layers[layer];
         a.k_dtype = ctx->kv.type_k;

@@ -49,8 +49,17 @@ static bool put_text(char *name, size_t *n, const char *text)
     return put(name, n, text, strlen(text), 0);
 }
 
-/* The slot's name by one of its alternatives, without a suffix. */
-static bool base_name(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
+/* How much of the root a head has in its name: it stands beside the body. */
+static size_t head_root_len(const char *root)
+{
+    size_t n = strlen(root);
+    if (n >= 6 && strcmp(root + n - 6, "model.") == 0)
+        return n - 6;
+    return 0;
+}
+
+/* A slot's name by one of its alternatives, without a suffix. */
+static bool base_name(const struct binder *b, size_t root_len, int32_t layer, int32_t expert,
                       const char *alternative, size_t len, char *name)
 {
     char number[24];
@@ -61,27 +70,39 @@ static bool base_name(const struct binder *b, enum slot slot, int32_t layer, int
         has_expert |= memcmp(alternative + i, "{e}", 3) == 0;
     if (has_expert != (expert != BIND_STACKED))
         return false;
-    if (b->h->is_hf) {
-        /* The head stands beside the body it is put on. */
-        const char *root = b->root;
-        size_t root_len = strlen(root);
-        bool beside = slot == SLOT_OUTPUT || slot == SLOT_CLS_OUT;
-        if (beside && root_len >= 6 && strcmp(root + root_len - 6, "model.") == 0)
-            root_len -= 6;
-        else if (beside)
-            root_len = strncmp(root, "model.language_model.", 21) == 0 ? 0 : root_len;
-        if (!put(name, &n, root, root_len, 0))
-            return false;
-    }
+    if (b->h->is_hf && !put(name, &n, b->root, root_len, 0))
+        return false;
     if (layer != BIND_GLOBAL) {
         snprintf(number, sizeof number, "%d.", layer);
-        const char *layers = !b->h->is_hf                        ? "blk."
-                             : b->h->arch->traits & ARCH_ENCODER ? "encoder.layer."
-                                                                 : "layers.";
+        const char *layers = !b->h->is_hf            ? "blk."
+                             : b->h->arch->hf_layers ? b->h->arch->hf_layers
+                                                     : "layers.";
         if (!put_text(name, &n, layers) || !put_text(name, &n, number))
             return false;
     }
     return put(name, &n, alternative, len, expert);
+}
+
+/* The tensor of one alternative; first [BIND_NAME_MAX] keeps the name it would
+ * have where nothing stands there yet. */
+static const struct tensor_view *find_as(const struct binder *b, size_t root_len, int32_t layer,
+                                         int32_t expert, struct slice alternative,
+                                         const char *suffix, char *name, char *first)
+{
+    if (!base_name(b, root_len, layer, expert, alternative.data, alternative.len, name))
+        return NULL;
+    size_t n = strlen(name);
+    const struct tensor_view *bare = strcmp(suffix, ".weight") == 0 ? look_up(b, name) : NULL;
+    if (!put_text(name, &n, suffix))
+        return NULL;
+    const struct tensor_view *t = look_up(b, name);
+    if (t)
+        return t;
+    if (!first[0])
+        memcpy(first, name, BIND_NAME_MAX);
+    if (bare)
+        name[n - strlen(suffix)] = '\0';
+    return bare;
 }
 
 const struct tensor_view *bind_find(const struct binder *b, enum slot slot, int32_t layer,
@@ -89,26 +110,20 @@ const struct tensor_view *bind_find(const struct binder *b, enum slot slot, int3
 {
     const struct slot_name *names = arch_slot_name(b->h->arch, slot);
     const char *all = b->h->is_hf ? names->hf : names->gguf;
+    const uint64_t heads = SLOT_BIT(SLOT_OUTPUT) | SLOT_BIT(SLOT_CLS) | SLOT_BIT(SLOT_CLS_NORM) |
+                           SLOT_BIT(SLOT_CLS_OUT);
+    size_t root_len = b->h->is_hf ? strlen(b->root) : 0;
+    size_t beside = SLOT_BIT(slot) & heads ? head_root_len(b->h->is_hf ? b->root : "") : root_len;
     char first[BIND_NAME_MAX] = "";
     while (all && *all) {
-        size_t len = strcspn(all, "|"), n;
-        if (base_name(b, slot, layer, expert, all, len, name)) {
-            n = strlen(name);
-            const struct tensor_view *bare =
-                strcmp(suffix, ".weight") == 0 ? look_up(b, name) : NULL;
-            if (put_text(name, &n, suffix)) {
-                const struct tensor_view *t = look_up(b, name);
-                if (t)
-                    return t;
-                if (!first[0])
-                    memcpy(first, name, sizeof first);
-                if (bare) {
-                    name[n - strlen(suffix)] = '\0';
-                    return bare;
-                }
-            }
-        }
-        all += len + (all[len] == '|');
+        struct slice alternative = {all, strcspn(all, "|")};
+        const struct tensor_view *t =
+            find_as(b, beside, layer, expert, alternative, suffix, name, first);
+        if (!t && beside != root_len)
+            t = find_as(b, root_len, layer, expert, alternative, suffix, name, first);
+        if (t)
+            return t;
+        all += alternative.len + (all[alternative.len] == '|');
     }
     memcpy(name, first, sizeof first);
     return NULL;
@@ -122,8 +137,13 @@ bool bind_has(const struct binder *b, enum slot slot, int32_t layer, int32_t exp
 
 void binder_find_root(struct binder *b)
 {
-    static const char *const roots[] = {"model.", "language_model.model.", "model.language_model.",
-                                        "bert.",  "transformer.",          ""};
+    static const char *const roots[] = {"model.",
+                                        "language_model.model.",
+                                        "model.language_model.",
+                                        "bert.",
+                                        "roberta.",
+                                        "transformer.",
+                                        ""};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
         b->root = roots[i];
         if (bind_has(b, SLOT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED))

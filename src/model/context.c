@@ -155,6 +155,8 @@ static bool alloc_lists(struct model_context *ctx)
     }
     if (ok && ctx->settings.embeddings && ctx->pooling != POOLING_NONE)
         ok = floats(&ctx->pooled, seqs, (size_t)ctx->model->h.n_embd);
+    if (ok && is_bound(&ctx->model->w.dense[0]))
+        ok = floats(&ctx->dense, 1, (size_t)ctx->model->w.dense[0].matrix.n_rows);
     return ok;
 }
 
@@ -219,11 +221,18 @@ void context_free(struct model_context *ctx)
         return;
     kv_free(&ctx->kv);
     struct scratch *s = &ctx->s;
-    void *all[] = {
-        s->x,        s->h,           s->y,       s->qkv,           s->attn,     s->ffn,
-        s->cos_sin,  s->cos_sin_swa, s->router,  s->expert_weight, s->expert,   s->expert_row,
-        s->gathered, ctx->logits,    ctx->embd,  ctx->out_of_row,  ctx->pooled, ctx->pooled_count,
-        ctx->cell,   ctx->out_rows,  ctx->order, ctx->runs};
+    void *all[] = {s->x,          s->h,
+                   s->y,          s->qkv,
+                   s->attn,       s->ffn,
+                   s->cos_sin,    s->cos_sin_swa,
+                   s->router,     s->expert_weight,
+                   s->expert,     s->expert_row,
+                   s->gathered,   ctx->logits,
+                   ctx->embd,     ctx->out_of_row,
+                   ctx->pooled,   ctx->pooled_count,
+                   ctx->dense,    ctx->cell,
+                   ctx->out_rows, ctx->order,
+                   ctx->runs};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(ctx);

@@ -62,9 +62,9 @@ struct model_context {
     int32_t n_out;
     int32_t *out_of_row;   /* [n_batch] index of the output or -1 */
     int32_t n_rows;        /* of the last batch */
-    float *pooled;         /* [n_seq_max][n_pooled] */
+    float *pooled;         /* [n_seq_max][n_embd] */
     int32_t *pooled_count; /* [n_seq_max] tokens that went in; 0: none */
-    int32_t n_pooled;
+    float *dense;          /* between the dense layers behind pooling */
 
     /* Lists made while a batch runs, [n_batch] each. */
     int32_t *cell, *out_rows, *order;
@@ -95,6 +95,9 @@ bool forward(struct model_context *ctx, const struct ubatch *u, struct error *er
 /* Take rows of hidden states into the pooled vectors, and finish them when the
  * batch is through. */
 void pool_rows(struct model_context *ctx, const struct ubatch *u);
+/* The dense layers behind pooling, on n rows of n_embd in place; nothing where
+ * there are none. */
+bool dense_rows(struct model_context *ctx, struct worker_pool *pool, float *x, size_t n);
 bool pool_finish(struct model_context *ctx, struct worker_pool *pool, struct error *err);
 
 /* Rows [begin, end) of some work, on the pool when there is enough of it. */

@@ -18,9 +18,10 @@ static bool check_row(const struct model_context *ctx, const struct batch *b, in
                          ctx->settings.n_seq_max - 1);
     if (b->pos[i] < 0)
         return error_set(err, ERR_INVALID, "position %d is negative", b->pos[i]);
-    if (is_bound(&m->w.position_embd) && b->pos[i] >= m->w.position_embd.matrix.n_rows)
+    int32_t n_pos = m->w.position_embd.matrix.n_rows - m->h.n_pos_offset;
+    if (is_bound(&m->w.position_embd) && b->pos[i] >= n_pos)
         return error_set(err, ERR_INVALID, "position %d is beyond the model's %d", b->pos[i],
-                         m->w.position_embd.matrix.n_rows);
+                         n_pos);
     return true;
 }
 
@@ -135,7 +136,8 @@ static bool collect(struct model_context *ctx, const struct ubatch *u, int32_t d
             pool_rows(ctx, u);
         else
             memcpy(ctx->embd + (size_t)done * n_embd, ctx->s.x, n * n_embd * sizeof *ctx->embd);
-        return true;
+        return ctx->pooling != POOLING_NONE ||
+               dense_rows(ctx, u->pool, ctx->embd + (size_t)done * n_embd, n) || error_memory(err);
     }
     float *logits = ctx->logits + (size_t)done * n_vocab;
     struct matmul_term out = {&ctx->model->w.output.matrix, ctx->model->w.output.bias, logits,

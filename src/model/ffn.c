@@ -42,9 +42,9 @@ static void activate_rows(void *arg, size_t begin, size_t end, int32_t thread)
         if (oai)
             swiglu_oai(gate, up, OAI_ALPHA, OAI_LIMIT, a->n_ff, gate);
         else if (a->gated)
-            activate_gated(a->h->arch->act, gate, up, a->n_ff, gate);
+            activate_gated(a->h->act, gate, up, a->n_ff, gate);
         else
-            activate(a->h->arch->act, gate, a->n_ff, gate);
+            activate(a->h->act, gate, a->n_ff, gate);
     }
 }
 
@@ -241,17 +241,18 @@ static bool mixture(struct model_context *ctx, struct worker_pool *pool, const s
         s->expert_row[j] = (int32_t)(j / used);
 
     bool fused = is_bound(&l->gate_up_exps.stacked) || l->gate_up_exps.each;
+    bool gated = fused || is_bound(&l->gate_exps.stacked) || l->gate_exps.each;
     size_t stride = 3 * n_ff; /* a third part for taking interleaved rows apart */
     float *rows = s->ffn, *parts = rows + n_pairs * stride;
     bool ok = fused ? experts_matmul(ctx, pool, &l->gate_up_exps, s->expert, s->expert_row, n_pairs,
                                      input, n_embd, n, rows, stride)
-                    : experts_matmul(ctx, pool, &l->gate_exps, s->expert, s->expert_row, n_pairs,
-                                     input, n_embd, n, rows, stride) &&
+                    : (!gated || experts_matmul(ctx, pool, &l->gate_exps, s->expert, s->expert_row,
+                                                n_pairs, input, n_embd, n, rows, stride)) &&
                           experts_matmul(ctx, pool, &l->up_exps, s->expert, s->expert_row, n_pairs,
-                                         input, n_embd, n, rows + n_ff, stride);
+                                         input, n_embd, n, rows + (gated ? n_ff : 0), stride);
     if (!ok)
         return false;
-    struct act_arg a = {h, rows, stride, n_ff, true, l->gate_up_interleaved};
+    struct act_arg a = {h, rows, stride, n_ff, gated, l->gate_up_interleaved};
     each_row(pool, n_pairs, n_ff * 8, activate_rows, &a);
     for (size_t j = 0; j < n_pairs; j++)
         s->expert_row[j] = (int32_t)j;

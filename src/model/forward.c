@@ -67,7 +67,7 @@ static void join(const struct model_context *ctx, struct worker_pool *pool, cons
 {
     const struct hparams *h = &ctx->model->h;
     const struct scratch *s = &ctx->s;
-    bool after = h->arch->traits & ARCH_ENCODER;
+    bool after = h->arch->traits & ARCH_NORM_AFTER;
     if (post->weight && !after)
         norm_rows(ctx, pool, post, s->y, s->y, n);
     struct residual_arg a = {(size_t)h->n_embd, h->residual_scale, s->x, s->y};
@@ -101,7 +101,7 @@ static void embed_some(void *arg, size_t begin, size_t end, int32_t thread)
             vec_add(x, extra, n, x);
         }
         if (is_bound(&w->position_embd)) {
-            matrix_row(&w->position_embd.matrix, 0, a->u->pos[i], extra);
+            matrix_row(&w->position_embd.matrix, 0, a->u->pos[i] + h->n_pos_offset, extra);
             vec_add(x, extra, n, x);
         }
         if (n_rot) {
@@ -151,7 +151,7 @@ static bool run_layer(struct model_context *ctx, const struct ubatch *u, int32_t
     struct scratch *s = &ctx->s;
     size_t n = (size_t)u->n, n_embd = (size_t)h->n_embd;
     size_t n_attn = (size_t)h->layers[i].n_heads * (size_t)h->head_dim_v;
-    bool plain = h->residual_scale == 1.0f && !(h->arch->traits & ARCH_ENCODER);
+    bool plain = h->residual_scale == 1.0f && !(h->arch->traits & ARCH_NORM_AFTER);
     bool parallel = h->arch->traits & ARCH_PARALLEL && !l->ffn_norm.weight;
 
     const float *input = block_input(ctx, u->pool, &l->attn_norm, n);
@@ -168,8 +168,14 @@ static bool run_layer(struct model_context *ctx, const struct ubatch *u, int32_t
     struct matmul_term out = {&l->out.matrix, l->out.bias, direct ? s->x : s->y, n_embd, direct};
     if (!matmul_many(u->pool, &out, 1, s->attn, n_attn, n))
         return error_memory(err);
+    if (l->attn_post_norm_2.weight) /* the layer's input is wanted once more */
+        memcpy(s->h, s->x, n * n_embd * sizeof *s->h);
     if (!direct)
         join(ctx, u->pool, &l->attn_post_norm, n);
+    if (l->attn_post_norm_2.weight) {
+        memcpy(s->y, s->h, n * n_embd * sizeof *s->y);
+        join(ctx, u->pool, &l->attn_post_norm_2, n);
+    }
 
     const float *ffn_in = parallel ? s->h : block_input(ctx, u->pool, &l->ffn_norm, n);
     /* Where the block reads the stream itself it must not write to it. */

@@ -33,7 +33,7 @@ const struct hparam_key hparam_keys[] = {
     {"expert_weights_scale", "routed_scaling_factor", KEY_REAL, false, FIELD(expert_scale)},
     {"expert_weights_norm", "norm_topk_prob", KEY_BOOL, false, FIELD(norm_topk)},
     {"expert_gating_func", NULL, KEY_INT, false, FIELD(gating_func)},
-    {"attention.sliding_window", "sliding_window", KEY_INT, false, FIELD(n_swa)},
+    {"attention.sliding_window", "sliding_window|local_attention", KEY_INT, false, FIELD(n_swa)},
     {"attention.clamp_kqv", "clip_qkv", KEY_REAL, false, FIELD(clamp_qkv)},
     {"attention.causal", NULL, KEY_BOOL, false, FIELD(causal)},
     {"attention.scale", "attention_multiplier", KEY_REAL, false, FIELD(attn_scale)},
@@ -44,8 +44,13 @@ const struct hparam_key hparam_keys[] = {
     {"logit_scale", "logit_scale|logits_scaling", KEY_REAL, false, FIELD(logit_scale)},
     {"pooling_type", NULL, KEY_INT, false, FIELD(pooling)},
     {"token_type_count", "type_vocab_size", KEY_INT, false, FIELD(n_token_types)},
-    {"rope.freq_base", "rope_theta|rotary_emb_base", KEY_REAL, false, FIELD(rope.freq_base)},
-    {"rope.freq_base_swa", "rope_local_base_freq", KEY_REAL, false, FIELD(rope.freq_base_swa)},
+    {"is_matryoshka", "is_matryoshka", KEY_BOOL, false, FIELD(is_matryoshka)},
+    {"dense_2_feat_out", NULL, KEY_INT, false, FIELD(n_dense[0])},
+    {"dense_3_feat_out", NULL, KEY_INT, false, FIELD(n_dense[1])},
+    {"rope.freq_base", "global_rope_theta|rope_theta|rotary_emb_base", KEY_REAL, false,
+     FIELD(rope.freq_base)},
+    {"rope.freq_base_swa", "local_rope_theta|rope_local_base_freq", KEY_REAL, false,
+     FIELD(rope.freq_base_swa)},
     {"rope.scaling.original_context_length", "original_max_position_embeddings", KEY_INT, false,
      FIELD(rope.n_ctx_orig)},
     {"rope.scaling.attn_factor", NULL, KEY_REAL, false, FIELD(rope.attn_factor_long)},
@@ -223,13 +228,46 @@ static bool read_labels(const struct model_file *file, struct hparams *h, struct
     return true;
 }
 
+/* Families of which some members gate with another function say so. */
+bool hparams_activation(struct slice name, enum activation *act)
+{
+    static const struct {
+        const char *name;
+        enum activation act;
+    } known[] = {{"gelu", ACT_GELU},   {"gelu_new", ACT_GELU}, {"gelu_pytorch_tanh", ACT_GELU},
+                 {"swiglu", ACT_SILU}, {"silu", ACT_SILU},     {"swish", ACT_SILU},
+                 {"relu", ACT_RELU},   {"geglu", ACT_GELU}};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (!slice_equal_text(name, known[i].name))
+            continue;
+        *act = known[i].act;
+        return true;
+    }
+    return false;
+}
+
+static bool read_activation(const struct model_file *file, struct hparams *h, struct error *err)
+{
+    char key[KEY_MAX];
+    if (!(h->arch->traits & ARCH_ENCODER))
+        return true;
+    key_of(h, "hidden_activation", key);
+    struct slice name = {NULL, 0};
+    if (!meta_get_text(file, key, META_OPTIONAL, &name, err))
+        return false;
+    return !name.data || hparams_activation(name, &h->act) ||
+           error_set(err, ERR_UNSUPPORTED, "%s: '%s' is \"%.*s\", which is not supported",
+                     model_file_path(file), key, (int)(name.len < 40 ? name.len : 40), name.data);
+}
+
 static bool read_gguf(const struct model_file *file, struct arena *arena, struct hparams *h,
                       struct error *err)
 {
     bool pattern_is_array = false;
     if (!read_gguf_keys(file, h, err) || !alloc_layers(file, h, arena, err) ||
         !read_counts(file, h, err) || !read_gguf_rope(file, h, err) ||
-        !read_labels(file, h, arena, err) || !read_swa_pattern(file, h, &pattern_is_array, err))
+        !read_labels(file, h, arena, err) || !read_activation(file, h, err) ||
+        !read_swa_pattern(file, h, &pattern_is_array, err))
         return false;
     if (pattern_is_array)
         h->swa_period = -1; /* the layers know */
@@ -248,6 +286,9 @@ void hparams_defaults(struct hparams *h, const struct arch *arch)
                           .causal = !(arch->traits & ARCH_ENCODER),
                           .rope_finetuned = true,
                           .pooling = POOLING_UNSPECIFIED,
+                          .act = arch->act,
+                          .is_matryoshka = (arch->traits & ARCH_MATRYOSHKA) != 0,
+                          .classifies_mean = (arch->traits & ARCH_CLS_MEAN_GELU) != 0,
                           .n_labels = 1,
                           .swa_period = arch->swa_period};
     h->rope = (struct rope_hparams){.freq_base = 10000.0f,
@@ -260,13 +301,34 @@ void hparams_defaults(struct hparams *h, const struct arch *arch)
     h->n_swa = arch->swa_window;
 }
 
+/* Slopes of attention by distance: a geometric sequence from 2^(-8/n), n the
+ * largest power of two within the heads; the other heads lie between.
+ * Source: Press et al. 2021 (ALiBi). */
+static bool make_slopes(struct hparams *h, struct arena *arena, struct error *err)
+{
+    const float steepest = 8.0f;
+    float *slopes = arena_alloc_array(arena, (size_t)h->n_heads, sizeof *slopes);
+    if (!slopes)
+        return error_memory(err);
+    int32_t n = 1;
+    while (n <= h->n_heads / 2)
+        n *= 2;
+    for (int32_t i = 0; i < h->n_heads; i++)
+        slopes[i] = i < n ? powf(2.0f, -steepest * (float)(i + 1) / (float)n)
+                          : powf(2.0f, -steepest / 2 * (float)(2 * (i - n) + 1) / (float)n);
+    h->alibi = slopes;
+    return true;
+}
+
 bool hparams_read(const struct model_file *file, const struct arch *arch, struct arena *arena,
                   struct hparams *h, struct error *err)
 {
     hparams_defaults(h, arch);
     h->is_hf = model_file_kind(file) == MODEL_FILE_FOLDER;
     bool ok = h->is_hf ? hparams_read_hf(file, arena, h, err) : read_gguf(file, arena, h, err);
-    return ok && (hparams_finish(h, err) || error_prefix(err, "%s", model_file_path(file)));
+    return ok && ((hparams_finish(h, err) &&
+                   (!(arch->traits & ARCH_ALIBI) || make_slopes(h, arena, err))) ||
+                  error_prefix(err, "%s", model_file_path(file)));
 }
 
 static bool in_range(const char *what, int32_t value, int32_t min, int32_t max, struct error *err)
@@ -298,6 +360,9 @@ static bool check_ranges(const struct hparams *h, struct error *err)
         !in_range("expert_shared_feed_forward_length", h->n_ff_shared, 0, WIDTH_MAX, err) ||
         !in_range("attention.sliding_window", h->n_swa, 0, INT32_MAX, err) ||
         !in_range("classifier labels", h->n_labels, 1, h->n_embd, err) ||
+        !in_range("dense_2_feat_out", h->n_dense[0], 0, WIDTH_MAX, err) ||
+        !in_range("dense_3_feat_out", h->n_dense[1], 0, WIDTH_MAX, err) ||
+        !in_range("pad_token_id", h->n_pos_offset, 0, 1 << 16, err) ||
         !in_range("pooling_type", h->pooling, POOLING_UNSPECIFIED, POOLING_RANK, err) ||
         !in_range("rope.scaling.original_context_length", h->rope.n_ctx_orig, 1, INT32_MAX, err))
         return false;
@@ -340,7 +405,8 @@ static void place_windows(struct hparams *h)
         if (h->n_swa == 0)
             l->is_swa = false;
         else if (h->swa_period > 0)
-            l->is_swa = i % h->swa_period < h->swa_period - 1;
+            l->is_swa = arch->traits & ARCH_SWA_DENSE_FIRST ? i % h->swa_period != 0
+                                                            : i % h->swa_period < h->swa_period - 1;
         else if (h->swa_period == 0)
             l->is_swa = true;
         bool off = arch->traits & ARCH_NO_ROPE ||

@@ -41,6 +41,14 @@ struct hparams {
     float attn_scale;                              /* of the logits */
     float embd_scale, residual_scale, logit_scale; /* 1: none */
     bool causal, norm_topk, rope_finetuned;
+    bool is_matryoshka;
+    bool classifies_mean; /* a classifier reads the mean of the tokens, not one of them */
+    int32_t n_pos_offset; /* position 0 is this row of the position embedding */
+    int32_t n_dense[2];   /* outputs of the dense layers behind pooling; 0: none */
+    enum activation act;
+    const float *alibi;  /* [n_heads] slopes, or NULL */
+    const int32_t *cuts; /* [n_cuts] widths embeddings were trained to be cut to */
+    size_t n_cuts;       /* 0: any, where is_matryoshka */
     struct rope_hparams rope;
     struct layer_hparams *layers; /* [n_layers], in the arena */
     const char *const *labels;
@@ -54,6 +62,9 @@ bool hparams_read(const struct model_file *file, const struct arch *arch, struct
 bool hparams_finish(struct hparams *h, struct error *err);
 /* What holds where a file says nothing. */
 void hparams_defaults(struct hparams *h, const struct arch *arch);
+
+/* What config files call an activation; false for an unknown name. */
+bool hparams_activation(struct slice name, enum activation *act);
 
 /* ---- the keys, shared by the readers ------------------------------------- */
 
@@ -73,6 +84,9 @@ extern const size_t hparam_n_keys;
 /* Fill *h from a folder's config.json (defaults already there). */
 bool hparams_read_hf(const struct model_file *file, struct arena *arena, struct hparams *h,
                      struct error *err);
+/* What modules.json and config.json say about embedding. */
+bool hparams_read_modules(const struct model_file *file, const json_t *config, struct arena *arena,
+                          struct hparams *h, struct error *err);
 /* The part of config.json that describes the language model. */
 const json_t *hf_text_config(const json_t *config);
 

@@ -316,7 +316,7 @@ bool hparams_read_hf(const struct model_file *file, struct arena *arena, struct 
     const json_t *config = hf_text_config(top);
     if (!read_keys(config, h, err) || !read_counts(config, h, arena, err) ||
         !read_rope(config, h, arena, err) || !read_layers(config, h, err) ||
-        !read_classifier(top, h, arena, err))
+        !read_classifier(top, h, arena, err) || !hparams_read_modules(file, config, arena, h, err))
         return error_prefix(err, "%s", model_file_path(file));
     float scalar = 0.0f;
     if (h->arch->swa_window || h->arch->wide_query_layers) { /* gemma names the query's scale */

@@ -187,8 +187,11 @@ void model_describe(struct model *m, const char *name, const char *size_label, c
     info->has_decoder = !info->is_encoder;
     info->pooling =
         h->pooling == (int32_t)POOLING_UNSPECIFIED ? POOLING_NONE : (enum pooling)h->pooling;
-    info->n_labels = is_bound(&m->w.cls_out) ? h->n_labels : 0;
-    info->labels = h->labels;
+    info->n_labels = is_bound(&m->w.cls_out) ? m->w.cls_out.matrix.n_rows : 0;
+    info->labels = info->n_labels == h->n_labels ? h->labels : NULL;
+    info->is_matryoshka = h->is_matryoshka;
+    info->cuts = h->cuts;
+    info->n_cuts = h->n_cuts;
     info->rope_freq_base = h->rope.freq_base;
     info->rope_freq_scale = h->rope.freq_scale;
     char text[256];

@@ -161,9 +161,11 @@ static bool bind_moe(const struct binder *b, int32_t i, struct layer *l)
     bool fused = bind_has(b, SLOT_GATE_UP_EXPS, i, BIND_STACKED) ||
                  (h->is_hf && bind_find(b, SLOT_GATE_UP_EXPS, i, BIND_STACKED, "_blocks", name));
     l->gate_up_interleaved = fused && h->arch->traits & ARCH_SWIGLU_OAI;
+    bool gated = !(h->arch->traits & ARCH_NO_GATE);
     bool ok = fused ? bind_experts(b, SLOT_GATE_UP_EXPS, i, 2 * (int64_t)h->n_ff_exp, h->n_embd,
                                    &l->gate_up_exps)
-                    : bind_experts(b, SLOT_GATE_EXPS, i, h->n_ff_exp, h->n_embd, &l->gate_exps) &&
+                    : (!gated ||
+                       bind_experts(b, SLOT_GATE_EXPS, i, h->n_ff_exp, h->n_embd, &l->gate_exps)) &&
                           bind_experts(b, SLOT_UP_EXPS, i, h->n_ff_exp, h->n_embd, &l->up_exps);
     return ok && bind_shared_expert(b, i, l);
 }
@@ -183,6 +185,7 @@ static bool bind_layer(const struct binder *b, int32_t i, struct layer *l)
     }
     return bind_norm(b, SLOT_ATTN_NORM, i, h->n_embd, &l->attn_norm) &&
            bind_norm(b, SLOT_ATTN_POST_NORM, i, h->n_embd, &l->attn_post_norm) &&
+           bind_norm(b, SLOT_ATTN_POST_NORM_2, i, h->n_embd, &l->attn_post_norm_2) &&
            bind_norm(b, SLOT_FFN_NORM, i, h->n_embd, &l->ffn_norm) &&
            bind_norm(b, SLOT_FFN_POST_NORM, i, h->n_embd, &l->ffn_post_norm) &&
            bind_attention(b, i, lh, l) &&
@@ -233,6 +236,42 @@ static bool bind_output(const struct binder *b, struct weights *w)
     return true;
 }
 
+/* How many rows a global matrix has; 0: it is absent, or no matrix. */
+static int64_t rows_of(const struct binder *b, enum slot slot)
+{
+    char name[BIND_NAME_MAX];
+    const struct tensor_view *t =
+        allows(b, slot) ? bind_find(b, slot, BIND_GLOBAL, BIND_STACKED, ".weight", name) : NULL;
+    return t ? t->dims[1] : 0;
+}
+
+/* What makes scores or other vectors of pooled ones. A folder's classifier has
+ * as many labels as rows. */
+static bool bind_heads(const struct binder *b, struct weights *w)
+{
+    const struct hparams *h = b->h;
+    int64_t n_embd = h->n_embd, n_labels = h->is_hf ? rows_of(b, SLOT_CLS_OUT) : h->n_labels;
+    int64_t n_cls = rows_of(b, SLOT_CLS) == 1 ? 1 : n_embd; /* a head of one score, no more */
+    if (n_labels > n_embd)
+        return error_set(b->err, ERR_FORMAT, "%s: a classifier of %" PRId64 " labels; at most %d",
+                         b->source->path, n_labels, h->n_embd);
+    if (!bind_optional(b, SLOT_CLS, n_cls, n_embd, &w->cls) ||
+        !bind_norm(b, SLOT_CLS_NORM, BIND_GLOBAL, n_embd, &w->cls_norm) ||
+        !bind_optional(b, SLOT_CLS_OUT, n_labels, n_embd, &w->cls_out))
+        return false;
+    int64_t n_first = h->n_dense[0] ? h->n_dense[0] : n_embd;
+    int64_t n_second = h->n_dense[1] ? h->n_dense[1] : n_embd;
+    if (!bind_optional(b, SLOT_DENSE_1, n_first, n_embd, &w->dense[0]) ||
+        !bind_optional(b, SLOT_DENSE_2, n_second, is_bound(&w->dense[0]) ? n_first : n_embd,
+                       &w->dense[1]))
+        return false;
+    int64_t n_out = is_bound(&w->dense[1]) ? n_second : is_bound(&w->dense[0]) ? n_first : n_embd;
+    return n_out == n_embd ||
+           error_set(b->err, ERR_UNSUPPORTED,
+                     "%s: dense layers that make %" PRId64 " components of %d are not supported",
+                     b->source->path, n_out, h->n_embd);
+}
+
 static bool bind_globals(const struct binder *b, struct weights *w)
 {
     const struct hparams *h = b->h;
@@ -243,9 +282,9 @@ static bool bind_globals(const struct binder *b, struct weights *w)
         !bind_output(b, w) ||
         !bind_norm(b, SLOT_EMBD_NORM, BIND_GLOBAL, h->n_embd, &w->embd_norm) ||
         !bind_norm(b, SLOT_OUTPUT_NORM, BIND_GLOBAL, h->n_embd, &w->output_norm) ||
-        !bind_optional(b, SLOT_POSITION_EMBD, h->n_ctx_train, h->n_embd, &w->position_embd) ||
-        !bind_optional(b, SLOT_CLS, h->n_embd, h->n_embd, &w->cls) ||
-        !bind_optional(b, SLOT_CLS_OUT, h->n_labels, h->n_embd, &w->cls_out))
+        !bind_optional(b, SLOT_POSITION_EMBD, (int64_t)h->n_ctx_train + h->n_pos_offset, h->n_embd,
+                       &w->position_embd) ||
+        !bind_heads(b, w))
         return false;
     if (allows(b, SLOT_TOKEN_TYPES)) {
         char name[BIND_NAME_MAX];
@@ -318,7 +357,11 @@ static bool each_linear(struct weights *w, const struct hparams *h, linear_fn fn
             !each_expert(&l->down_exps, h->n_experts, fn, arg))
             return false;
     }
-    return !is_bound(&w->output) || fn(&w->output, arg);
+    struct linear *heads[] = {&w->dense[0], &w->dense[1], &w->output};
+    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
+        if (is_bound(heads[k]) && !fn(heads[k], arg))
+            return false;
+    return true;
 }
 
 struct prepare_arg {

@@ -39,7 +39,7 @@ enum qk_norm_kind {
 };
 
 struct layer {
-    struct norm attn_norm, attn_post_norm, ffn_norm, ffn_post_norm;
+    struct norm attn_norm, attn_post_norm, attn_post_norm_2, ffn_norm, ffn_post_norm;
     struct norm q_norm, k_norm;
     enum qk_norm_kind q_norm_kind, k_norm_kind;
     struct linear qkv;     /* or: */
@@ -63,7 +63,8 @@ struct weights {
     bool output_is_token_embd;
     struct norm embd_norm, output_norm;
     struct linear token_types, position_embd;
-    struct linear cls, cls_out;
+    struct linear cls, cls_out, dense[2];
+    struct norm cls_norm;
     const float *rope_freqs, *rope_long, *rope_short; /* [n_rot / 2] or NULL */
     struct layer *layers;                             /* [n_layers], in the arena */
     int32_t n_vocab;

@@ -87,7 +87,7 @@ static void exact(const struct setup *s, int32_t query, int32_t head, double *ou
         if (a->soft_cap != 0)
             dot = (double)a->soft_cap * tanh(dot / (double)a->soft_cap);
         if (a->slopes)
-            dot += (double)a->slopes[head] * (s->pos[i] - s->q_pos[query]);
+            dot -= (double)a->slopes[head] * abs(s->pos[i] - s->q_pos[query]);
         logits[i] = visible(a, s->pos[i], s->q_pos[query]) ? dot : -INFINITY;
         max = fmax(max, logits[i]);
     }
