@@ -3,7 +3,8 @@
  * The conversation is an agent's: a system message, ten tools with schemas, and
  * 199 messages in which a user asks, the assistant calls a tool, the tool
  * answers and the assistant sums up. Texts are of the usual length: a paragraph
- * of a hundred words, results as JSON. */
+ * of a hundred words, results as JSON. A template that knows no tools gets 200
+ * messages of user and assistant. */
 #include "cmd/bench_templates.h"
 
 #include "base/json.h"
@@ -78,6 +79,15 @@ static json_t *make_body(void)
     return json_pack("{s:o,s:o}", "tools", tools, "messages", messages);
 }
 
+/* User and assistant in turn. */
+static json_t *make_plain_body(void)
+{
+    json_t *messages = json_array();
+    for (int i = 0; i < N_MESSAGES; i++)
+        json_array_append_new(messages, make_message(i % 2 ? 3 : 4 * i));
+    return json_pack("{s:o}", "messages", messages);
+}
+
 /* ---- Measuring ----------------------------------------------------------- */
 
 /* Processor time of this thread: what else the machine does is not our cost. */
@@ -129,8 +139,12 @@ static bool read_text(const char *path, struct str *out, struct error *err)
     return ok || error_set(err, ERR_INVALID, "'%s' cannot be read", path);
 }
 
-/* A template that takes no such conversation says so in its line. */
-static bool bench_one(const char *path, const json_t *body, int runs, double *times,
+struct bodies {
+    json_t *tools, *plain;
+};
+
+/* A template that takes neither conversation says so in its line. */
+static bool bench_one(const char *path, const struct bodies *bodies, int runs, double *times,
                       struct error *err)
 {
     const char *slash = strrchr(path, '/');
@@ -147,11 +161,13 @@ static bool bench_one(const char *path, const json_t *body, int runs, double *ti
         double load = now_ms() - begin;
         struct error reason = {0};
         size_t bytes = 0;
-        if (ok && measure(templates, body, runs, times, &bytes, &reason))
-            printf("%-56s %9zu %9.2f %9.2f %9.2f\n", slash ? slash + 1 : path, bytes,
-                   times[runs / 2], times[runs - 1], load);
+        bool plain = false;
+        if (ok && (measure(templates, bodies->tools, runs, times, &bytes, &reason) ||
+                   (plain = measure(templates, bodies->plain, runs, times, &bytes, &reason))))
+            printf("%-56s %9zu %9.2f %9.2f %9.2f%s\n", slash ? slash + 1 : path, bytes,
+                   times[runs / 2], times[runs - 1], load, plain ? "  without tools" : "");
         else if (ok)
-            printf("%-56s does not take it: %.60s\n", slash ? slash + 1 : path, reason.message);
+            printf("%-56s does not take it: %.100s\n", slash ? slash + 1 : path, reason.message);
     }
     chat_templates_free(templates);
     str_free(&source);
@@ -164,7 +180,7 @@ static int is_template(const struct dirent *entry)
     return n > 6 && strcmp(entry->d_name + n - 6, ".jinja") == 0;
 }
 
-static bool bench_folder(const char *path, const json_t *body, int runs, double *times,
+static bool bench_folder(const char *path, const struct bodies *bodies, int runs, double *times,
                          struct error *err)
 {
     struct dirent **names = NULL;
@@ -172,7 +188,7 @@ static bool bench_folder(const char *path, const json_t *body, int runs, double 
     bool ok = n > 0 || error_set(err, ERR_INVALID, "'%s' holds no *.jinja", path);
     for (int i = 0; i < n; i++) {
         char *file = ok ? text_format("%s/%s", path, names[i]->d_name) : NULL;
-        ok = ok && (file || error_memory(err)) && bench_one(file, body, runs, times, err);
+        ok = ok && (file || error_memory(err)) && bench_one(file, bodies, runs, times, err);
         free(file);
         free(names[i]);
     }
@@ -184,18 +200,19 @@ int bench_templates(const char *path, int runs)
 {
     struct error err = {0};
     struct stat info;
-    json_t *body = make_body();
+    struct bodies bodies = {make_body(), make_plain_body()};
     double *times = malloc((size_t)runs * sizeof *times);
-    bool ok = body && times ? true : error_memory(&err);
+    bool ok = bodies.tools && bodies.plain && times ? true : error_memory(&err);
     if (ok)
         printf("%-56s %9s %9s %9s %9s\n", "template", "bytes", "ms", "worst", "load ms");
     if (ok && stat(path, &info) == 0 && !S_ISDIR(info.st_mode))
-        ok = bench_one(path, body, runs, times, &err);
+        ok = bench_one(path, &bodies, runs, times, &err);
     else if (ok)
-        ok = bench_folder(path, body, runs, times, &err);
+        ok = bench_folder(path, &bodies, runs, times, &err);
     if (!ok)
         fprintf(stderr, "bench --templates: %s\n", err.message);
     free(times);
-    json_decref(body);
+    json_decref(bodies.tools);
+    json_decref(bodies.plain);
     return ok ? 0 : 1;
 }
