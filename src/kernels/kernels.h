@@ -140,6 +140,10 @@ struct worker_pool *worker_pool_create(const struct worker_settings *settings, s
 /* Not while a run is on. NULL is fine. */
 void worker_pool_free(struct worker_pool *pool);
 int32_t worker_pool_n_threads(const struct worker_pool *pool);
+/* The calling thread becomes thread 0 of the pool for good: it takes that thread's
+ * CPUs and the priority. A pool without a mask gives it the CPUs that the maker of
+ * the pool had. */
+void worker_pool_enter(const struct worker_pool *pool);
 /* Call fn(arg, thread, n_threads) once on every thread (the caller is thread 0)
  * and return when all are through. A pool of NULL is a pool of one thread. Not
  * from within fn. */

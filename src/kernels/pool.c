@@ -29,6 +29,9 @@ struct worker_pool {
     struct worker_settings settings;
     int32_t n_threads;
     uint32_t n_spins; /* looks at the epoch before parking */
+#ifdef __linux__
+    cpu_set_t anywhere; /* where its maker might run */
+#endif
 
     /* What is run: written by the caller before the epoch, which publishes it. */
     worker_fn fn;
@@ -74,12 +77,15 @@ static int cpu_of(const struct worker_settings *s, int32_t i)
     }
 }
 
-static void set_affinity(const struct worker_settings *s, int32_t index)
+static void set_affinity(const struct worker_pool *pool, int32_t index)
 {
 #ifdef __linux__
+    const struct worker_settings *s = &pool->settings;
     int own = cpu_of(s, index);
-    if (own < 0)
+    if (own < 0) {
+        (void)sched_setaffinity(0, sizeof pool->anywhere, &pool->anywhere);
         return;
+    }
     cpu_set_t set;
     CPU_ZERO(&set);
     for (int cpu = 0; cpu < WORKER_MAX_CPUS && cpu < CPU_SETSIZE; cpu++) {
@@ -88,7 +94,7 @@ static void set_affinity(const struct worker_settings *s, int32_t index)
     }
     (void)sched_setaffinity(0, sizeof set, &set);
 #else
-    (void)s;
+    (void)pool;
     (void)index;
 #endif
 }
@@ -135,7 +141,7 @@ static void *worker_main(void *arg)
 {
     struct worker *worker = arg;
     struct worker_pool *pool = worker->pool;
-    set_affinity(&pool->settings, worker->index);
+    set_affinity(pool, worker->index);
     set_priority(pool->settings.priority);
     unsigned seen = 0;
     for (;;) {
@@ -145,6 +151,14 @@ static void *worker_main(void *arg)
         pool->fn(pool->arg, worker->index, pool->n_threads);
         atomic_fetch_sub_explicit(&pool->n_running, 1, memory_order_release);
     }
+}
+
+void worker_pool_enter(const struct worker_pool *pool)
+{
+    if (!pool)
+        return;
+    set_affinity(pool, 0);
+    set_priority(pool->settings.priority);
 }
 
 /* The epoch is moved before the parked are counted, and a parking worker counts
@@ -308,6 +322,10 @@ struct worker_pool *worker_pool_create(const struct worker_settings *settings, s
     if (pool->settings.priority < -1)
         pool->settings.priority = -1;
     pool->n_threads = settings->n_threads;
+#ifdef __linux__
+    if (sched_getaffinity(0, sizeof pool->anywhere, &pool->anywhere) != 0)
+        CPU_ZERO(&pool->anywhere); /* which the system then refuses to set */
+#endif
     int32_t poll = settings->poll < 0 ? 0 : settings->poll > 100 ? 100 : settings->poll;
     pool->n_spins = (uint32_t)poll * 4096;
     pthread_mutex_init(&pool->lock, NULL);

@@ -185,6 +185,10 @@ static struct worker_pool *pool_of(const struct model_context *ctx, const struct
 static bool run(struct model_context *ctx, const struct batch *b, struct error *err)
 {
     struct worker_pool *pool = pool_of(ctx, b);
+    if (ctx->entered != pool) { /* the caller computes too, where the pool does */
+        worker_pool_enter(pool);
+        ctx->entered = pool;
+    }
     int32_t done = 0, end;
     for (int32_t first = 0; first < b->n_tokens; first = end) {
         if (!ubatch_end(ctx, b, first, &end, err))

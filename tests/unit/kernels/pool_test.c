@@ -152,6 +152,39 @@ static void threads_may_take_turns(void **state)
     worker_pool_free(pool);
 }
 
+static bool runs_on_all(const cpu_set_t *all)
+{
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    return sched_getaffinity(0, sizeof set, &set) == 0 && CPU_EQUAL(&set, all);
+}
+
+static void a_thread_that_enters_a_pool_runs_where_its_first_thread_does(void **state)
+{
+    (void)state;
+    cpu_set_t all, one;
+    struct error err;
+    CPU_ZERO(&all);
+    CPU_ZERO(&one);
+    assert_int_equal(sched_getaffinity(0, sizeof all, &all), 0);
+    size_t cpu = 0;
+    while (!CPU_ISSET(cpu, &all))
+        cpu++;
+    CPU_SET(cpu, &one);
+    struct worker_settings anywhere = {.n_threads = 1}, settings = {.n_threads = 1};
+    settings.cpu_mask[cpu / 64] = (uint64_t)1 << cpu % 64;
+    struct worker_pool *free_pool = worker_pool_create(&anywhere, &err),
+                       *pinned = worker_pool_create(&settings, &err);
+    assert_true(free_pool && pinned);
+    worker_pool_enter(NULL);
+    worker_pool_enter(pinned);
+    assert_true(runs_on_all(&one));
+    worker_pool_enter(free_pool);
+    assert_true(runs_on_all(&all));
+    worker_pool_free(free_pool);
+    worker_pool_free(pinned);
+}
+
 static void read_affinity(void *arg, int32_t thread, int32_t n_threads)
 {
     (void)n_threads;
@@ -206,6 +239,7 @@ int main(void)
         cmocka_unit_test(a_barrier_makes_writes_visible),
         cmocka_unit_test(threads_may_take_turns),
         cmocka_unit_test(strict_workers_sit_on_their_cpu),
+        cmocka_unit_test(a_thread_that_enters_a_pool_runs_where_its_first_thread_does),
         cmocka_unit_test(impossible_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
