@@ -56,6 +56,23 @@ static bool set_overrides(struct options *options, struct model_file_settings *f
     return true;
 }
 
+static bool set_controls(struct options *options, struct engine_settings *to, struct error *err)
+{
+    size_t n = options->model.controls.n;
+    struct control_source *sources = arena_alloc_array(&options->arena, n, sizeof *sources);
+    if (!sources)
+        return error_memory(err);
+    for (size_t i = 0; i < n; i++) {
+        const struct option_control *from = &options->model.controls.data[i];
+        sources[i] = (struct control_source){from->path, from->scale};
+    }
+    to->controls = sources;
+    to->n_controls = n;
+    to->control_first = options->model.control_first;
+    to->control_last = options->model.control_last;
+    return true;
+}
+
 static void set_workers(const struct cpu_options *from, struct worker_settings *to)
 {
     memset(to, 0, sizeof *to); /* compared bytewise later */
@@ -148,5 +165,6 @@ bool serve_engine_settings(struct options *options, struct engine_settings *out,
         numa_apply(&machine, (enum option_numa)options->model.numa, &out->pool);
         numa_apply(&machine, (enum option_numa)options->model.numa, &out->pool_batch);
     }
-    return set_context(options, out, err) && set_overrides(options, &out->file, err);
+    return set_context(options, out, err) && set_overrides(options, &out->file, err) &&
+           set_controls(options, out, err);
 }

@@ -34,8 +34,11 @@ struct engine_settings {
     struct model_settings model;
     struct context_settings context; /* its pools are made by the engine */
     struct worker_settings pool, pool_batch;
-    int32_t n_parallel; /* slots, at least 1 */
-    int32_t n_predict;  /* limit where a request has none; -1: none */
+    const struct control_source *controls; /* control vectors; borrowed */
+    size_t n_controls;
+    int32_t control_first, control_last; /* layers that have one; 0: from 1, to the last */
+    int32_t n_parallel;                  /* slots, at least 1 */
+    int32_t n_predict;                   /* limit where a request has none; -1: none */
     bool context_shift, continuous_batching, warmup;
     bool print_special;           /* control tokens have text in answers */
     float slot_prompt_similarity; /* 0: never pick a slot by its prompt */

@@ -96,6 +96,23 @@ static void count_slots(struct engine *engine)
         engine->n_slots = MODEL_SEQ_MAX;
 }
 
+/* Vectors that do not fit the model are left out with a warning, as clients of the
+ * reference know it; only memory ends the loading. */
+static bool set_control(struct engine *engine, struct error *err)
+{
+    const struct engine_settings *s = &engine->settings;
+    struct error reason = {0};
+    if (s->n_controls == 0 || context_set_control(engine->context, s->controls, s->n_controls,
+                                                  s->control_first, s->control_last, &reason))
+        return true;
+    if (reason.code == ERR_MEMORY) {
+        *err = reason;
+        return false;
+    }
+    log_warn("%s; the model answers without control vectors", reason.message);
+    return true;
+}
+
 static bool make_context(struct engine *engine, struct error *err)
 {
     struct context_settings context = engine->settings.context;
@@ -108,7 +125,7 @@ static bool make_context(struct engine *engine, struct error *err)
     if (context.n_batch > 0 && context.n_batch < context.n_shares)
         context.n_batch = context.n_shares;
     if (!context_create(engine->model, &context, &engine->context, err) ||
-        !fit_context(engine, &context, err))
+        !fit_context(engine, &context, err) || !set_control(engine, err))
         return false;
     context_set_abort(engine->context, nobody_waits, engine);
     int32_t n_ctx = context_n_ctx_seq(engine->context);

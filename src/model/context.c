@@ -232,7 +232,7 @@ void context_free(struct model_context *ctx)
                    ctx->pooled,   ctx->pooled_count,
                    ctx->dense,    ctx->cell,
                    ctx->out_rows, ctx->order,
-                   ctx->runs};
+                   ctx->runs,     ctx->control.rows};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(ctx);

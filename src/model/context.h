@@ -51,6 +51,11 @@ struct model_context {
     struct kv_cache kv; /* no cells for encoders */
     bool has_kv;
     struct scratch s;
+    struct {
+        float *rows;         /* [n_layers][n_embd]; NULL: none */
+        int32_t first, last; /* layers that have one, both included */
+    } control;
+    const struct worker_pool *entered; /* by the thread that decodes */
     bool (*should_abort)(void *);
     void *abort_arg;
 

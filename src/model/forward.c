@@ -143,6 +143,31 @@ static const float *block_input(const struct model_context *ctx, struct worker_p
     return ctx->s.h;
 }
 
+struct control_arg {
+    float *x;
+    const float *direction;
+    size_t n_embd;
+};
+
+static void control_some(void *arg, size_t begin, size_t end, int32_t thread)
+{
+    (void)thread;
+    const struct control_arg *a = arg;
+    for (size_t i = begin; i < end; i++)
+        vec_add(a->x + i * a->n_embd, a->direction, a->n_embd, a->x + i * a->n_embd);
+}
+
+/* Add what a control vector has for layer i to n rows of the stream. */
+static void steer(const struct model_context *ctx, struct worker_pool *pool, int32_t i, size_t n)
+{
+    size_t n_embd = (size_t)ctx->model->h.n_embd;
+    if (!ctx->control.rows || i < ctx->control.first || i > ctx->control.last ||
+        is_encoder(ctx->model))
+        return;
+    struct control_arg a = {ctx->s.x, ctx->control.rows + (size_t)i * n_embd, n_embd};
+    each_row(pool, n, n_embd, control_some, &a);
+}
+
 static bool run_layer(struct model_context *ctx, const struct ubatch *u, int32_t i,
                       struct error *err)
 {
@@ -184,6 +209,7 @@ static bool run_layer(struct model_context *ctx, const struct ubatch *u, int32_t
         return false;
     if (!direct)
         join(ctx, u->pool, &l->ffn_post_norm, n);
+    steer(ctx, u->pool, i, n);
     return true;
 }
 

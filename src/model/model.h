@@ -161,6 +161,20 @@ size_t context_kv_bytes(const struct model_context *ctx); /* reserved for the ca
  * decode runs; the callback is called on the decoding thread. */
 void context_set_abort(struct model_context *ctx, bool (*should_abort)(void *), void *arg);
 
+/* A GGUF file of control vectors: tensors "direction.N", F32 [n_embd], N from 1. */
+struct control_source {
+    const char *path;
+    float scale;
+};
+
+/* Layers first..last (counted from 0, both included; first <= 0: 1, last <= 0: the
+ * model's last) add the sum of the sources' directions, each times its scale, to
+ * what they pass on. Layer 0 has none, and encoders take none. Replaces what was
+ * set before; n 0: none. Set while no decode runs. Fails with nothing changed: a
+ * file that cannot be read, a tensor that is no direction of this model. */
+bool context_set_control(struct model_context *ctx, const struct control_source *sources, size_t n,
+                         int32_t first, int32_t last, struct error *err);
+
 /* ---- the forward pass -------------------------------------------------- */
 
 /* Tokens of any mix of sequences. A sequence's positions must go up within the

@@ -76,6 +76,69 @@ bool apply_override_kv(struct option_parser *p, const struct option_use *use, st
     return csv_each(p, use, add_kv, err);
 }
 
+static bool push_control(struct options *o, struct slice path, float scale)
+{
+    if (o->model.controls.n == o->model.controls.capacity) {
+        size_t capacity = o->model.controls.capacity ? o->model.controls.capacity * 2 : 4;
+        struct option_control *data = arena_alloc_array(&o->arena, capacity, sizeof *data);
+        if (!data)
+            return false;
+        if (o->model.controls.n)
+            memcpy(data, o->model.controls.data, o->model.controls.n * sizeof *data);
+        o->model.controls.data = data;
+        o->model.controls.capacity = capacity;
+    }
+    const char *text = options_text(o, path);
+    if (text)
+        o->model.controls.data[o->model.controls.n++] = (struct option_control){text, scale};
+    return text != NULL;
+}
+
+static bool add_control(struct option_parser *p, const struct option_use *use, struct slice item,
+                        struct error *err)
+{
+    if (item.len == 0)
+        return bad_value(use, err, "GGUF files of control vectors");
+    return push_control(p->options, item, 1.0f) || error_memory(err);
+}
+
+bool apply_control(struct option_parser *p, const struct option_use *use, struct error *err)
+{
+    return csv_each(p, use, add_control, err);
+}
+
+static bool add_control_scaled(struct option_parser *p, const struct option_use *use,
+                               struct slice item, struct error *err)
+{
+    const char *colon = memchr(item.data, ':', item.len);
+    struct slice path = {item.data, colon ? (size_t)(colon - item.data) : 0};
+    char *end, *number = colon ? slice_duplicate(slice_from(item, path.len + 1)) : NULL;
+    float scale = number ? strtof(number, &end) : 0;
+    bool ok = path.len && number && end != number && *end == '\0' && isfinite(scale);
+    free(number);
+    if (!ok)
+        return bad_value(use, err, "FNAME:SCALE,...");
+    return push_control(p->options, path, scale) || error_memory(err);
+}
+
+bool apply_control_scaled(struct option_parser *p, const struct option_use *use, struct error *err)
+{
+    return csv_each(p, use, add_control_scaled, err);
+}
+
+bool apply_control_range(struct option_parser *p, const struct option_use *use, struct error *err)
+{
+    struct option_use second = *use;
+    int64_t first, last;
+    second.value = use->value2;
+    if (!read_int(use, INT32_MIN, INT32_MAX, &first, err) ||
+        !read_int(&second, INT32_MIN, INT32_MAX, &last, err))
+        return false;
+    p->options->model.control_first = (int32_t)first;
+    p->options->model.control_last = (int32_t)last;
+    return true;
+}
+
 bool apply_load_switch(struct option_parser *p, const struct option_use *use, struct error *err)
 {
     (void)err;

@@ -76,6 +76,12 @@ struct option_kv {
     const char *text;
 };
 
+/* A file of control vectors and what they are multiplied with. */
+struct option_control {
+    const char *path;
+    float scale;
+};
+
 struct option_logit_bias {
     int32_t token;
     float bias;
@@ -101,6 +107,11 @@ struct model_options {
         struct option_kv *data;
         size_t n, capacity;
     } kv_overrides;
+    struct {
+        struct option_control *data;
+        size_t n, capacity;
+    } controls;                          /* control vectors */
+    int32_t control_first, control_last; /* layers, both included; 0: from 1, to the last */
 };
 
 struct context_options {

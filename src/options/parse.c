@@ -187,10 +187,12 @@ static bool apply_config_files(struct option_parser *p, char *const *environ, st
 
 static bool accumulates(const struct option *o)
 {
-    static const char *const names[] = {
-        "--reverse-prompt", "--dry-sequence-breaker", "--logit-bias", "--override-kv",
-        "--api-key",        "--api-key-file",         "--alias",      "--tags",
-        "--spec-type",      "--chat-template-kwargs"};
+    static const char *const names[] = {"--reverse-prompt", "--dry-sequence-breaker",
+                                        "--logit-bias",     "--override-kv",
+                                        "--api-key",        "--api-key-file",
+                                        "--alias",          "--tags",
+                                        "--spec-type",      "--chat-template-kwargs",
+                                        "--control-vector", "--control-vector-scaled"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (slice_equal_text(option_id(o), names[i]))
             return true;

@@ -155,6 +155,9 @@ bool apply_poll(struct option_parser *p, const struct option_use *use, struct er
 bool options_finish_cpu(struct option_parser *p, struct error *err);
 /* custom_model.c */
 bool apply_override_kv(struct option_parser *p, const struct option_use *use, struct error *err);
+bool apply_control(struct option_parser *p, const struct option_use *use, struct error *err);
+bool apply_control_scaled(struct option_parser *p, const struct option_use *use, struct error *err);
+bool apply_control_range(struct option_parser *p, const struct option_use *use, struct error *err);
 bool apply_load_switch(struct option_parser *p, const struct option_use *use, struct error *err);
 bool apply_cache_type(struct option_parser *p, const struct option_use *use, struct error *err);
 bool apply_rope_scale(struct option_parser *p, const struct option_use *use, struct error *err);

@@ -6,7 +6,6 @@
     "drafting with a second model is not served yet; leave the option out, answers are the same"
 #define NO_LORA                                                                                    \
     "adapters are not served yet; merge the adapter into the model file, or leave the option out"
-#define NO_CONTROL_VECTOR "control vectors are not served yet; leave the option out"
 
 static const struct option rows[] = {
     /* clang-format off */
@@ -205,13 +204,12 @@ static const struct option rows[] = {
      .help = "LoRA adapters to load, several with commas."},
     {.names = "--lora-scaled", .value = "FNAME:SCALE,...", .type = OPT_REFUSED, .state = STATE_DEFERRED,
      .note = NO_LORA, .help = "LoRA adapters with a scale each."},
-    {.names = "--control-vector", .value = "FNAME", .type = OPT_REFUSED, .state = STATE_DEFERRED,
-     .note = NO_CONTROL_VECTOR, .help = "Control vectors to add, several with commas."},
-    {.names = "--control-vector-scaled", .value = "FNAME:SCALE,...", .type = OPT_REFUSED,
-     .state = STATE_DEFERRED, .note = NO_CONTROL_VECTOR, .help = "Control vectors with a scale each."},
-    {.names = "--control-vector-layer-range", .value = "START", .value2 = "END", .type = OPT_REFUSED,
-     .state = STATE_DEFERRED, .note = NO_CONTROL_VECTOR,
-     .help = "First and last layer the control vectors act on."},
+    {.names = "--control-vector", .value = "FNAME", .type = OPT_CUSTOM, .apply = apply_control,
+     .help = "GGUF files of control vectors, which layers add to what they pass on; several with commas."},
+    {.names = "--control-vector-scaled", .value = "FNAME:SCALE,...", .type = OPT_CUSTOM,
+     .apply = apply_control_scaled, .help = "Control vectors with a scale each."},
+    {.names = "--control-vector-layer-range", .value = "START", .value2 = "END", .type = OPT_CUSTOM,
+     .apply = apply_control_range, .help = "First and last layer that has a control vector."},
     {.names = "-m --model", .env = "LLAMA_ARG_MODEL", .value = "FNAME", .type = OPT_TEXT, AT(model.path),
      .help = "The model: a GGUF file or a folder with safetensors."},
     {.names = "-mu --model-url", .env = "LLAMA_ARG_MODEL_URL", .value = "MODEL_URL", .fallback = "unused",

@@ -263,7 +263,6 @@ static void what_is_not_served_is_refused_not_ignored(void **state)
 {
     (void)state;
     refused(PARSE("--lora", "a.gguf"), "adapters are not served yet");
-    refused(PARSE("--control-vector-layer-range", "1", "2"), "control vectors");
     refused(PARSE("-md", "draft.gguf"), "speculative decoding");
     refused(PARSE("--spec-type", "ngram-mod"), "speculative decoding");
     refused(PARSE("--spec-default"), "speculative decoding");
@@ -322,6 +321,35 @@ static void pairs_take_two_words(void **state)
 {
     (void)state;
     refused(PARSE("--control-vector-layer-range", "1"), "a value is missing");
+    refused(PARSE("--control-vector-layer-range", "1", "x"), "a whole number");
+    struct run r = PARSE("--control-vector-layer-range", "-1", "7");
+    ACCEPTED(r);
+    assert_int_equal(r.o.model.control_first, -1);
+    assert_int_equal(r.o.model.control_last, 7);
+    options_free(&r.o);
+}
+
+static void control_vectors_add_up_in_their_order(void **state)
+{
+    (void)state;
+    struct run r = PARSE("--control-vector", "a.gguf,\"b,c\"", "--control-vector-scaled",
+                         "d:-0.5,e:2", "--control-vector", "f");
+    ACCEPTED(r);
+    static const struct {
+        const char *path;
+        float scale;
+    } expected[] = {{"a.gguf", 1}, {"b,c", 1}, {"d", -0.5f}, {"e", 2}, {"f", 1}};
+    assert_int_equal(r.o.model.controls.n, 5);
+    for (size_t i = 0; i < 5; i++) {
+        assert_string_equal(r.o.model.controls.data[i].path, expected[i].path);
+        assert_float_equal(r.o.model.controls.data[i].scale, expected[i].scale, 0);
+    }
+    assert_int_equal(r.o.warnings.n, 0);
+    options_free(&r.o);
+    static const char *const bad[] = {"d", "d:", ":1", "d:x", "d:1:2", "d:nan", "d:1,"};
+    for (size_t i = 0; i < sizeof bad / sizeof *bad; i++)
+        refused(PARSE("--control-vector-scaled", bad[i]), "FNAME:SCALE");
+    refused(PARSE("--control-vector", ""), "GGUF files");
 }
 
 static void samplers_have_names_aliases_and_letters(void **state)
@@ -561,6 +589,7 @@ int main(void)
         cmocka_unit_test(what_is_not_served_is_refused_not_ignored),
         cmocka_unit_test(an_action_wins_over_a_refusal_but_not_over_a_mistake),
         cmocka_unit_test(pairs_take_two_words),
+        cmocka_unit_test(control_vectors_add_up_in_their_order),
         cmocka_unit_test(samplers_have_names_aliases_and_letters),
         cmocka_unit_test(sampling_values_land_where_they_belong),
         cmocka_unit_test(lists_are_split_as_csv_and_names_sorted),
