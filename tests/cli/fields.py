@@ -1,49 +1,19 @@
 """fields.py SERVER SHARED - every field that --dump-surface names is read by
 POST /completion with its type and its limits, null counting as absent."""
-import json
-import os
-import pathlib
-import re
-import subprocess
-import sys
-import urllib.error
-import urllib.request
+import server
+from server import check
 
-server, shared = sys.argv[1], pathlib.Path(sys.argv[2])
-model = shared / "models/stories260k/stories260K.gguf"
-if not model.exists():
-    print(f"SKIPPED: the reference data ({shared}) is absent")
-    sys.exit(1 if os.environ.get("CI") else 77)
-surface = json.loads(subprocess.run([server, "--dump-surface"], capture_output=True, check=True).stdout)
-process = subprocess.Popen([server, "-m", str(model), "--port", "0", "-c", "256", "-np", "2",
-                            "--no-warmup"], stderr=subprocess.PIPE, text=True,
-                           env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
-for line in process.stderr:
-    ready = re.search(r"ready on (http://\S+)", line)
-    if ready:
-        address = ready.group(1)
-        break
-else:
-    sys.exit("the server did not start")
-failures = 0
+server.begin("fields")
+fields = server.surface()["fields"]
 
 
 def fail(text):
-    global failures
-    failures += 1
-    print("FAILED:", text)
+    check(text, False)
 
 
-def complete(**fields):
-    body = {"prompt": "Once", "n_predict": 1, "temperature": 0, **fields}
-    request = urllib.request.Request(address + "/completion", json.dumps(body).encode(),
-                                     {"Content-Type": "application/json"})
-    try:
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            text = answer.read().decode()
-            return answer.status, json.loads(text) if text.startswith(("{", "[")) else text
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+def complete(**more):
+    return running.exchange("/completion", {"prompt": "Once", "n_predict": 1, "temperature": 0,
+                                            **more})
 
 
 def settings(answer):
@@ -58,61 +28,59 @@ def is_refused(name, value):
         fail(f"{name}: {value}: the message does not name it: {answer['error']['message']}")
 
 
-fields = surface["fields"]
-for field in fields:
-    name = field["name"]
-    status, answer = complete(**{name: None})
-    if status != 200:
-        fail(f"{name}: null is answered with {status}: {answer}")
-    if field.get("ignored"):
-        if complete(**{name: 1})[0] != 200:
-            fail(f"{name} is not ignored")
-        continue
-    # A wrong type is refused by name.
-    # (The message counts only beside end tags, and is not looked at without.)
-    if field["type"] in ("num", "str") and name != "reasoning_budget_message":
-        is_refused(name, {"an": "object"})
-    # Limits: refused or clamped, as claimed.
-    for limit, beyond in (("min", -1), ("max", 1)):
-        bound = field.get(limit)
-        if bound == "slots":
-            bound = 2
-        if bound is None or abs(bound) > 2**31 - 2:
+with server.Server("-c", "256", "-np", "2", "--no-warmup") as running:
+    for field in fields:
+        name = field["name"]
+        status, answer = complete(**{name: None})
+        if status != 200:
+            fail(f"{name}: null is answered with {status}: {answer}")
+        if field.get("ignored"):
+            if complete(**{name: 1})[0] != 200:
+                fail(f"{name} is not ignored")
             continue
-        value = int(bound + beyond) if float(bound).is_integer() else bound + beyond
-        if field["out_of_range"] == "error":
-            is_refused(name, value)
-        else:
-            status, answer = complete(**{name: value})
-            got = settings(answer).get(name)
-            if status != 200 or got is None or abs(got - bound) > 1e-6:
-                fail(f"{name}: {value} is not clamped to {bound}: {status}, {got}")
+        # A wrong type is refused by name.
+        # (The message counts only beside end tags, and is not looked at without.)
+        if field["type"] in ("num", "str") and name != "reasoning_budget_message":
+            is_refused(name, {"an": "object"})
+        # Limits: refused or clamped, as claimed.
+        for limit, beyond in (("min", -1), ("max", 1)):
+            bound = field.get(limit)
+            if bound == "slots":
+                bound = 2
+            if bound is None or abs(bound) > 2**31 - 2:
+                continue
+            value = int(bound + beyond) if float(bound).is_integer() else bound + beyond
+            if field["out_of_range"] == "error":
+                is_refused(name, value)
+            else:
+                status, answer = complete(**{name: value})
+                got = settings(answer).get(name)
+                if status != 200 or got is None or abs(got - bound) > 1e-6:
+                    fail(f"{name}: {value} is not clamped to {bound}: {status}, {got}")
 
-# Aliases reach the field they stand for.
-for name, n in (("n_predict", 3), ("max_tokens", 4), ("max_completion_tokens", 5)):
-    body = {"n_predict": None, name: n}
-    status, answer = complete(**body)
-    if status != 200 or answer["tokens_predicted"] != n:
-        fail(f"{name}: {n} gave {answer}")
-for name in ("n_cmpl", "n"):
-    status, answer = complete(**{name: 2})
-    if status != 200 or len(answer) != 2:
-        fail(f"{name}: 2 gave {answer}")
-for name in ("n_probs", "logprobs"):
-    status, answer = complete(**{name: 2})
-    if status != 200 or len(answer["completion_probabilities"][0]["top_logprobs"]) != 2:
-        fail(f"{name}: 2 gave {answer}")
-for body in ({"grammar": 'root ::= "yes"'}, {"json_schema": {"const": "yes"}}):
-    status, answer = complete(n_predict=8, **body)
-    if status != 200 or "yes" not in answer["content"]:
-        fail(f"{body} gave {answer}")
-known = {alias for field in fields for alias in field["aliases"]}
-tried = {"max_tokens", "max_completion_tokens", "n", "logprobs", "grammar",
-         "reasoning_budget_end_tag"}
-if known != tried:
-    fail(f"aliases that this test does not try: {known ^ tried}")
+    # Aliases reach the field they stand for.
+    for name, n in (("n_predict", 3), ("max_tokens", 4), ("max_completion_tokens", 5)):
+        body = {"n_predict": None, name: n}
+        status, answer = complete(**body)
+        if status != 200 or answer["tokens_predicted"] != n:
+            fail(f"{name}: {n} gave {answer}")
+    for name in ("n_cmpl", "n"):
+        status, answer = complete(**{name: 2})
+        if status != 200 or len(answer) != 2:
+            fail(f"{name}: 2 gave {answer}")
+    for name in ("n_probs", "logprobs"):
+        status, answer = complete(**{name: 2})
+        if status != 200 or len(answer["completion_probabilities"][0]["top_logprobs"]) != 2:
+            fail(f"{name}: 2 gave {answer}")
+    for body in ({"grammar": 'root ::= "yes"'}, {"json_schema": {"const": "yes"}}):
+        status, answer = complete(n_predict=8, **body)
+        if status != 200 or "yes" not in answer["content"]:
+            fail(f"{body} gave {answer}")
+    known = {alias for field in fields for alias in field["aliases"]}
+    tried = {"max_tokens", "max_completion_tokens", "n", "logprobs", "grammar",
+             "reasoning_budget_end_tag"}
+    if known != tried:
+        fail(f"aliases that this test does not try: {known ^ tried}")
 
-process.terminate()
-process.wait(20)
-print(len(fields), "fields,", failures, "failures")
-sys.exit(bool(failures))
+print(len(fields), "fields")
+server.end()

@@ -1,37 +1,16 @@
 """markers.py SERVER SHARED - on a running server, what a user writes is no special
 token however it looks, and the markers of the template are."""
-import json
-import os
-import pathlib
-import re
-import subprocess
-import sys
-import tempfile
-import urllib.request
+import server
+from server import Server, check
 
-server, shared = sys.argv[1], pathlib.Path(sys.argv[2])
-model = shared / "models/stories260k/stories260K.gguf"
-if not model.exists():
-    print(f"SKIPPED: the reference data ({shared}) is absent")
-    sys.exit(1 if os.environ.get("CI") else 77)
+server.begin("markers")
 TEMPLATE = ("{% for m in messages %}<s>{{ m.role }}: {{ m.content }}</s>{% endfor %}"
             "{% if add_generation_prompt %}<s>assistant: {% endif %}")
 BOS, EOS = 1, 2
-failures = 0
-
-
-def check(what, truth, detail=""):
-    global failures
-    if not truth:
-        failures += 1
-        print(f"FAILED: {what} {detail}")
 
 
 def post(path, **body):
-    request = urllib.request.Request(address + path, json.dumps(body).encode(),
-                                     {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        return json.loads(answer.read())
+    return running.post(path, body)
 
 
 def tokens(text, parse_special):
@@ -53,53 +32,33 @@ def counts(text):
     }
 
 
-def run(*options):
-    global address
-    process = subprocess.Popen([server, "-m", str(model), "--port", "0", "-c", "512", "-np", "1",
-                                "--no-warmup", *options], stderr=subprocess.PIPE, text=True,
-                               env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
-    try:
-        for line in process.stderr:
-            ready = re.search(r"ready on (http://\S+)", line)
-            if ready:
-                address = ready.group(1)
-                break
-        else:
-            sys.exit("the server did not start")
-        yield
-    finally:
-        process.terminate()
-        process.communicate()
-
-
-with tempfile.NamedTemporaryFile("w", suffix=".jinja") as file:
-    file.write(TEMPLATE)
-    file.flush()
-    for _ in run("--jinja", "--chat-template-file", file.name):
-        check("a marker is one token", tokens("</s>", True) == [BOS, EOS])
-        spelled = len(tokens("a</s>b", False)) - len(tokens("ab", False))
-        check("and several as text", spelled > 1)
-        # The same conversation with and without a text that closes the turn.
-        plain, closing = counts("ab"), counts("a</s>b")
-        for surface, n in closing.items():
-            check(f"{surface}: text is text", n - plain[surface] == spelled,
-                  f"{n} tokens, without {plain[surface]}, spelled {spelled}")
-        check("all surfaces count alike", len(set(closing.values())) == 1, closing)
-        prompt = post("/apply-template", messages=[{"role": "user", "content": "ab"}])["prompt"]
-        check("the template's markers are tokens", plain["chat"] == len(tokens(prompt, True)))
-        prompt = post("/apply-template", messages=[{"role": "user", "content": "a</s>b"}])["prompt"]
-        check("the rendered text stays as it is", "user: a</s>b</s>" in prompt, prompt)
-        # The model's own words may hold markers, and a bare prompt is read whole.
-        said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b</s>c"},
-                {"role": "user", "content": "d"}]
-        prompt = post("/apply-template", messages=said)["prompt"]
-        check("the assistant's are read", len(tokens(prompt, True)) ==
-              post("/v1/chat/completions/input_tokens", messages=said)["input_tokens"])
-        bare = post("/completion", prompt="a</s>b", n_predict=1)
-        check("a bare prompt's are read", bare["tokens_evaluated"] == len(tokens("a</s>b", True)))
-for _ in run("--no-jinja", "--chat-template", "llama2"):
+template = server.scratch / "template.jinja"
+template.write_text(TEMPLATE)
+with Server("--jinja", "--chat-template-file", str(template)) as running:
+    check("a marker is one token", tokens("</s>", True) == [BOS, EOS])
+    spelled = len(tokens("a</s>b", False)) - len(tokens("ab", False))
+    check("and several as text", spelled > 1)
+    # The same conversation with and without a text that closes the turn.
+    plain, closing = counts("ab"), counts("a</s>b")
+    for surface, n in closing.items():
+        check(f"{surface}: text is text", n - plain[surface] == spelled,
+              f"{n} tokens, without {plain[surface]}, spelled {spelled}")
+    check("all surfaces count alike", len(set(closing.values())) == 1, closing)
+    prompt = post("/apply-template", messages=[{"role": "user", "content": "ab"}])["prompt"]
+    check("the template's markers are tokens", plain["chat"] == len(tokens(prompt, True)))
+    prompt = post("/apply-template", messages=[{"role": "user", "content": "a</s>b"}])["prompt"]
+    check("the rendered text stays as it is", "user: a</s>b</s>" in prompt, prompt)
+    # The model's own words may hold markers, and a bare prompt is read whole.
+    said = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b</s>c"},
+            {"role": "user", "content": "d"}]
+    prompt = post("/apply-template", messages=said)["prompt"]
+    check("the assistant's are read", len(tokens(prompt, True)) ==
+          post("/v1/chat/completions/input_tokens", messages=said)["input_tokens"])
+    bare = post("/completion", prompt="a</s>b", n_predict=1)
+    check("a bare prompt's are read", bare["tokens_evaluated"] == len(tokens("a</s>b", True)))
+with Server("--no-jinja", "--chat-template", "llama2") as running:
     plain, closing = counts("ab"), counts("a</s>b")
     for surface, n in closing.items():
         check(f"{surface}, a built-in template: text is text", n - plain[surface] == spelled,
               f"{n} tokens, without {plain[surface]}, spelled {spelled}")
-sys.exit(failures != 0)
+server.end()

@@ -1,100 +1,14 @@
 """serving.py SERVER SHARED - options that change how a model is loaded, run and
 logged do what they say on a running server."""
-import json
 import os
-import pathlib
-import shutil
-import socket
 import stat
 import struct
-import subprocess
-import sys
-import tempfile
-import time
-import urllib.error
-import urllib.request
 
-server, shared = sys.argv[1], pathlib.Path(sys.argv[2])
-model = shared / "models/stories260k/stories260K.gguf"
-if not model.exists():
-    print(f"SKIPPED: the reference data ({shared}) is absent")
-    sys.exit(1 if os.environ.get("CI") else 77)
-scratch = pathlib.Path(tempfile.mkdtemp(prefix="mlxcel-serving-"))
-environment = {"PATH": os.environ["PATH"], "HOME": str(scratch)}
-failures = []
+import server
+from server import Server, check, refused
 
-
-def check(what, truth, detail=""):
-    if not truth:
-        failures.append(what)
-        print(f"FAILED: {what} {detail}")
-
-
-class Server:
-    """A server with options, stopped at the end of its with-block."""
-
-    def __init__(self, *options, path=model):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.err = open(scratch / "stderr", "w+")
-        self.process = subprocess.Popen(
-            [server, "-m", str(path), "--port", str(self.port), "-c", "512", "-np", "1", *options],
-            stdout=subprocess.DEVNULL, stderr=self.err, env=environment)
-
-    def __enter__(self):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                raise RuntimeError(f"ended at once: {self.log()}")
-            try:
-                if self.get("/health")["status"] == "ok":
-                    return self
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.02)
-        raise RuntimeError("not ready within a minute")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.code = self.process.wait(20)
-        check("a clean stop", self.code == 0, f"exit code {self.code}")
-        self.err.close()
-
-    def get(self, path):
-        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=60) as answer:
-            return json.load(answer)
-
-    def post(self, path, body):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}",
-                                         json.dumps(body).encode(),
-                                         {"Content-Type": "application/json"})
-        with urllib.request.urlopen(request, timeout=60) as answer:
-            return json.load(answer)
-
-    def story(self, **more):
-        """Sixteen greedy tokens."""
-        body = {"prompt": "Once upon a time", "n_predict": 16, "temperature": 0, **more}
-        return self.post("/completion", body)["content"]
-
-    def log(self):
-        self.err.flush()
-        return (scratch / "stderr").read_text()
-
-    def thread_cpus(self):
-        """The CPUs that each thread may run on."""
-        tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
-        return [line.split(":")[1].strip() for task in tasks.iterdir()
-                for line in (task / "status").read_text().splitlines()
-                if line.startswith("Cpus_allowed_list")]
-
-
-def refused(*options, path=model):
-    run = subprocess.run([server, "-m", str(path), "--port", "0", *options], env=environment,
-                         capture_output=True, text=True, timeout=60)
-    check(f"{options} refused", run.returncode == 1, f"exit code {run.returncode}")
-    return run.stderr
-
-
+server.begin("serving")
+shared, scratch = server.shared, server.scratch
 with Server() as s:
     plain = s.story()
     train = s.get("/v1/models")["data"][0]["meta"]["n_ctx_train"]
@@ -187,5 +101,4 @@ with Server("-lv", "1") as s:
     s.story()
     check("-lv 1 shows errors only", s.log() == "", s.log())
 
-shutil.rmtree(scratch)
-sys.exit(bool(failures))
+server.end()

@@ -13,6 +13,11 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   set_tests_properties(cli.serving PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
 if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.effects COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/effects.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.effects PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   add_test(NAME cli.fields COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/fields.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
   set_tests_properties(cli.fields PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
