@@ -1,6 +1,7 @@
 /* bench.c - mlxcel bench: how fast a model reads prompts and writes text. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "cmd/bench_embeddings.h"
 #include "cmd/bench_sampling.h"
 #include "cmd/bench_templates.h"
 #include "cmd/cmd.h"
@@ -17,7 +18,10 @@ static const char bench_usage[] =
     "usage: mlxcel bench (-m FILE | --synthetic SPEC | --sampling | --templates PATH) [OPTIONS]\n"
     "\n"
     "  -m FILE            a GGUF file or a model folder\n"
-    "  --synthetic SPEC   random weights: llama:SIZE:TYPE, like llama:1b:q4_k_m\n"
+    "  --synthetic SPEC   random weights: llama:SIZE:TYPE, like llama:1b:q4_k_m, or\n"
+    "                     bert:SIZE:TYPE, like bert:bge-small:f16\n"
+    "  --embeddings       embed --texts N (128) of -p N (64) tokens, as many in a\n"
+    "                     batch as -ub N holds\n"
     "  --sampling         what picking a token costs, without a model\n"
     "  --templates PATH   what rendering 200 messages with tools costs, by each\n"
     "                     *.jinja of a folder, or by one file; -r N runs each\n"
@@ -38,8 +42,8 @@ static const char bench_usage[] =
 struct bench_options {
     const char *model, *synthetic, *templates, *write, *type_k, *type_v, *compare;
     int32_t n_prompt, n_generate, n_depth, n_threads, n_threads_batch, n_batch, n_ubatch, n_clients,
-        n_reps;
-    bool json, no_repack, sampling, help;
+        n_reps, n_texts;
+    bool json, no_repack, sampling, embeddings, help;
 };
 
 struct bench {
@@ -72,6 +76,8 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
         {"-ctk", &o->type_k, NULL, NULL, 0},
         {"-ctv", &o->type_v, NULL, NULL, 0},
         {"-p", NULL, &o->n_prompt, NULL, 0},
+        {"--texts", NULL, &o->n_texts, NULL, 1},
+        {"--embeddings", NULL, NULL, &o->embeddings, 0},
         {"-n", NULL, &o->n_generate, NULL, 0},
         {"-d", NULL, &o->n_depth, NULL, 0},
         {"-t", NULL, &o->n_threads, NULL, 1},
@@ -149,8 +155,12 @@ static bool set_up(struct bench *b, struct error *err)
     uint64_t start = clock_monotonic_us();
     if (!open_model(b, err))
         return false;
+    b->load_seconds = (double)(clock_monotonic_us() - start) / 1e6;
+    if (o->embeddings)
+        return true;
     if (model_info(b->model)->is_encoder)
-        return error_set(err, ERR_UNSUPPORTED, "an encoder does not generate");
+        return error_set(err, ERR_UNSUPPORTED,
+                         "an encoder does not generate; --embeddings measures it");
     struct context_settings s = context_settings_default();
     int32_t longest = o->n_prompt > o->n_generate ? o->n_prompt : o->n_generate;
     s.n_seq_max = o->n_clients;
@@ -345,6 +355,29 @@ static bool compare(const struct bench *b, struct error *err)
     return true;
 }
 
+/* ---- embeddings ------------------------------------------------------------------------- */
+
+static bool run_embeddings(const struct bench *b, struct error *err)
+{
+    const struct bench_options *o = b->o;
+    struct embedding_speed speed;
+    if (!bench_embeddings(b->model, b->pool_batch, o->n_texts, o->n_prompt, o->n_ubatch, o->n_reps,
+                          &speed, err))
+        return false;
+    if (o->json)
+        printf("{\"test\":\"embeddings\",\"model\":\"%s\",\"texts\":%d,\"n_tokens\":%d,"
+               "\"threads\":%d,\"isa\":\"%s\",\"texts_per_second\":%.2f,"
+               "\"tokens_per_second\":%.2f,\"deviation\":%.2f}\n",
+               model_info(b->model)->description, o->n_texts, o->n_prompt, o->n_threads,
+               kernels_isa(), speed.texts, speed.tokens, speed.deviation);
+    else
+        printf("%s, %d threads, %s\nembeddings %5d texts of %d tokens: %8.2f texts/s (+- %.2f), "
+               "%.0f tokens/s\n",
+               model_info(b->model)->description, o->n_threads, kernels_isa(), o->n_texts,
+               o->n_prompt, speed.texts, speed.deviation, speed.tokens);
+    return true;
+}
+
 /* ---- the command ------------------------------------------------------------------------ */
 
 static bool run(const struct bench_options *o, struct error *err)
@@ -355,6 +388,11 @@ static bool run(const struct bench_options *o, struct error *err)
         return model_synthetic_write(o->synthetic, o->write, err);
     }
     struct bench b = {.o = o};
+    if (o->embeddings) {
+        bool done = set_up(&b, err) && run_embeddings(&b, err);
+        tear_down(&b);
+        return done;
+    }
     bool ok = set_up(&b, err) && measure(&b, 0, err) && measure(&b, 1, err);
     if (ok && o->json)
         ok = print_json(&b, err);
@@ -375,7 +413,8 @@ static int32_t n_processors(void)
 int cmd_bench(int argc, char **argv)
 {
     struct error err = {0};
-    struct bench_options o = {.n_prompt = 512, .n_generate = 64, .n_clients = 1, .n_reps = 3};
+    struct bench_options o = {
+        .n_prompt = -1, .n_generate = 64, .n_clients = 1, .n_reps = 3, .n_texts = 128};
     if (!read_options(argc, argv, &o, &err)) {
         fprintf(stderr, "mlxcel bench: %s\n", err.message);
         return 1;
@@ -388,6 +427,10 @@ int cmd_bench(int argc, char **argv)
         return bench_sampling();
     if (o.templates)
         return bench_templates(o.templates, o.n_reps);
+    if (o.n_prompt < 0)
+        o.n_prompt = o.embeddings ? 64 : 512;
+    if (o.embeddings && o.n_prompt == 0)
+        o.n_prompt = 1;
     if (o.n_threads == 0)
         o.n_threads = n_processors();
     if (!run(&o, &err)) {

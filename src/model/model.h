@@ -84,10 +84,10 @@ bool model_load(const struct model_file *file, const struct model_settings *sett
                 struct worker_pool *pool, struct model **out, struct error *err);
 
 /* A model of random weights with no file behind it, for measuring.
- *   spec  "llama:SIZE:DTYPE[:key=value...]", SIZE one of the names that
- *         model_synthetic_sizes() lists ("1b": 2048 wide, 16 layers, 32 heads,
- *         8 KV heads, 8192 feed-forward, 32768 tokens), DTYPE a dtype name or
- *         a mix ("q4_k_m"), any case
+ *   spec  "FAMILY:SIZE:DTYPE[:key=value...]", FAMILY "llama" or "bert", SIZE one
+ *         of the names that model_synthetic_sizes() lists ("llama:1b": 2048
+ *         wide, 16 layers, 32 heads, 8 KV heads, 8192 feed-forward, 32768
+ *         tokens), DTYPE a dtype name or a mix ("q4_k_m"), any case
  * The weights repeat for the same spec. */
 bool model_synthetic(const char *spec, const struct model_settings *settings,
                      struct worker_pool *pool, struct model **out, struct error *err);

@@ -13,12 +13,19 @@
 /* ---- tables ------------------------------------------------------------------------ */
 
 static const struct {
-    const char *name;
-    int32_t n_layers, n_embd, n_heads, n_kv_heads, n_ff, n_vocab;
+    const char *family, *name;
+    int32_t n_layers, n_embd, n_heads, n_kv_heads, n_ff, n_vocab, n_ctx;
 } sizes[] = {
-    {"10m", 4, 256, 4, 2, 1024, 4096},      {"100m", 12, 768, 12, 4, 2048, 32768},
-    {"500m", 16, 1280, 20, 4, 5120, 32768}, {"1b", 16, 2048, 32, 8, 8192, 32768},
-    {"3b", 28, 3072, 24, 8, 8192, 32768},   {"8b", 32, 4096, 32, 8, 14336, 32768},
+    {"llama", "10m", 4, 256, 4, 2, 1024, 4096, 131072},
+    {"llama", "100m", 12, 768, 12, 4, 2048, 32768, 131072},
+    {"llama", "500m", 16, 1280, 20, 4, 5120, 32768, 131072},
+    {"llama", "1b", 16, 2048, 32, 8, 8192, 32768, 131072},
+    {"llama", "3b", 28, 3072, 24, 8, 8192, 32768, 131072},
+    {"llama", "8b", 32, 4096, 32, 8, 14336, 32768, 131072},
+    {"bert", "bge-micro", 3, 384, 12, 12, 1536, 30522, 512},
+    {"bert", "bge-small", 12, 384, 12, 12, 1536, 30522, 512},
+    {"bert", "bge-base", 12, 768, 12, 12, 3072, 30522, 512},
+    {"bert", "bge-large", 24, 1024, 16, 16, 4096, 30522, 512},
 };
 
 /* Which types a mix has: of most matrices, of v and down in the layers that
@@ -72,7 +79,7 @@ enum { MLX_GROUP = 64 };
 
 const char *model_synthetic_sizes(void)
 {
-    return "10m, 100m, 500m, 1b, 3b, 8b";
+    return "llama: 10m, 100m, 500m, 1b, 3b, 8b; bert: bge-micro, bge-small, bge-base, bge-large";
 }
 
 /* ---- the description ------------------------------------------------------------------ */
@@ -118,11 +125,17 @@ static bool set_key(struct synthetic *s, char *text, struct error *err)
                      text);
 }
 
-static bool find_size(struct synthetic *s, const char *name, struct error *err)
+bool synthetic_is_bert(const struct synthetic *s)
+{
+    return strcmp(s->family, "bert") == 0;
+}
+
+static bool find_size(struct synthetic *s, const char *family, const char *name, struct error *err)
 {
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        if (strcmp(sizes[i].name, name) != 0)
+        if (strcmp(sizes[i].family, family) != 0 || strcmp(sizes[i].name, name) != 0)
             continue;
+        s->family = sizes[i].family;
         s->size = sizes[i].name;
         s->n_layers = sizes[i].n_layers;
         s->n_embd = sizes[i].n_embd;
@@ -130,11 +143,11 @@ static bool find_size(struct synthetic *s, const char *name, struct error *err)
         s->n_kv_heads = sizes[i].n_kv_heads;
         s->n_ff = sizes[i].n_ff;
         s->n_vocab = sizes[i].n_vocab;
-        s->n_ctx = 131072;
+        s->n_ctx = sizes[i].n_ctx;
         return true;
     }
-    return error_set(err, ERR_INVALID, "synthetic model: there is no size '%s'; there are %s", name,
-                     model_synthetic_sizes());
+    return error_set(err, ERR_INVALID, "synthetic model: there is no size '%s' of %s; there are %s",
+                     name, family, model_synthetic_sizes());
 }
 
 static const struct mix *find_mix(struct synthetic *s, const char *name, struct error *err)
@@ -246,6 +259,43 @@ static void lay_out(struct synthetic *s, const struct mix *mix)
     add_matrix(s, mlx ? "lm_head" : "output", mix->output, embd, s->n_vocab);
 }
 
+static void add_vector(struct synthetic *s, const char *name, int64_t n, float amplitude)
+{
+    add(s, name, DTYPE_F32, n, 1, amplitude);
+}
+
+static void lay_out_bert(struct synthetic *s, const struct mix *mix)
+{
+    int64_t embd = s->n_embd, ff = s->n_ff;
+    add_matrix(s, "token_embd", mix->base, embd, s->n_vocab);
+    add_matrix(s, "token_types", DTYPE_F32, embd, 2);
+    add_matrix(s, "position_embd", DTYPE_F32, embd, s->n_ctx);
+    add_norm(s, "token_embd_norm.weight");
+    add_vector(s, "token_embd_norm.bias", embd, 0.1f);
+    for (int32_t i = 0; i < s->n_layers; i++) {
+        const struct {
+            const char *name;
+            int64_t cols, rows;
+        } matrices[] = {{"attn_q", embd, embd}, {"attn_k", embd, embd},
+                        {"attn_v", embd, embd}, {"attn_output", embd, embd},
+                        {"ffn_up", embd, ff},   {"ffn_down", ff, embd}};
+        static const char *const norms[] = {"attn_output_norm", "layer_output_norm"};
+        char name[SYNTHETIC_NAME_MAX];
+        for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++) {
+            snprintf(name, sizeof name, "blk.%d.%s", i, matrices[k].name);
+            add_matrix(s, name, mix->base, matrices[k].cols, matrices[k].rows);
+            snprintf(name, sizeof name, "blk.%d.%s.bias", i, matrices[k].name);
+            add_vector(s, name, matrices[k].rows, 0.1f);
+        }
+        for (size_t k = 0; k < sizeof norms / sizeof *norms; k++) {
+            snprintf(name, sizeof name, "blk.%d.%s.weight", i, norms[k]);
+            add_norm(s, name);
+            snprintf(name, sizeof name, "blk.%d.%s.bias", i, norms[k]);
+            add_vector(s, name, embd, 0.1f);
+        }
+    }
+}
+
 static bool check(const struct synthetic *s, const struct mix *mix, struct error *err)
 {
     int32_t block = s->mlx_bits ? MLX_GROUP : 1;
@@ -258,6 +308,9 @@ static bool check(const struct synthetic *s, const struct mix *mix, struct error
                          "synthetic model: %d heads, %d KV heads and a width of %d do not go "
                          "together",
                          s->n_heads, s->n_kv_heads, s->n_embd);
+    if (synthetic_is_bert(s) && (s->mlx_bits || s->n_kv_heads != s->n_heads))
+        return error_set(err, ERR_INVALID,
+                         "synthetic model: a bert has GGUF's types, and as many KV heads as heads");
     if (s->n_embd % block || s->n_ff % block)
         return error_set(err, ERR_INVALID,
                          "synthetic model: widths must be multiples of %d for type %s", block,
@@ -267,16 +320,18 @@ static bool check(const struct synthetic *s, const struct mix *mix, struct error
 
 bool synthetic_parse(const char *spec, struct synthetic *s, struct error *err)
 {
-    char part[64];
+    char part[64], family[64];
     const char *at = spec;
     *s = (struct synthetic){0};
-    if (!take(&at, part, sizeof part) || strcmp(part, "llama") != 0)
+    if (!take(&at, family, sizeof family) ||
+        (strcmp(family, "llama") != 0 && strcmp(family, "bert") != 0))
         return error_set(err, ERR_INVALID,
-                         "synthetic model '%s': it must be llama:SIZE:TYPE, like llama:1b:q4_k_m",
+                         "synthetic model '%s': it must be llama:SIZE:TYPE, like llama:1b:q4_k_m, "
+                         "or bert:SIZE:TYPE, like bert:bge-small:f16",
                          spec);
     if (!take(&at, part, sizeof part))
         part[0] = '\0';
-    if (!find_size(s, part, err))
+    if (!find_size(s, family, part, err))
         return false;
     if (!take(&at, part, sizeof part))
         part[0] = '\0';
@@ -291,7 +346,7 @@ bool synthetic_parse(const char *spec, struct synthetic *s, struct error *err)
     s->tensors = calloc((size_t)s->n_layers * 23 + 8, sizeof *s->tensors);
     if (!s->tensors)
         return error_memory(err);
-    lay_out(s, mix);
+    (synthetic_is_bert(s) ? lay_out_bert : lay_out)(s, mix);
     return true;
 }
 
@@ -360,7 +415,11 @@ static const struct tensor_view *find_tensor(const void *arg, const char *name)
 static bool make_hparams(const struct synthetic *s, struct arena *arena, struct hparams *h,
                          struct error *err)
 {
-    hparams_defaults(h, arch_by_name("llama", 5));
+    hparams_defaults(h, arch_by_name(s->family, strlen(s->family)));
+    if (synthetic_is_bert(s)) {
+        h->pooling = POOLING_CLS;
+        h->norm_eps = SYNTHETIC_BERT_EPS;
+    }
     h->is_hf = s->mlx_bits != 0;
     h->n_ctx_train = s->n_ctx;
     h->n_embd = s->n_embd;

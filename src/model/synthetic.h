@@ -5,6 +5,7 @@
 #include "model/hparams.h"
 
 enum { SYNTHETIC_NAME_MAX = 96 };
+#define SYNTHETIC_BERT_EPS 1e-12f /* of its norms */
 
 struct synthetic_tensor {
     char name[SYNTHETIC_NAME_MAX];
@@ -14,7 +15,7 @@ struct synthetic_tensor {
 };
 
 struct synthetic {
-    const char *size, *type; /* "1b", "q4_k_m": as the tables spell them */
+    const char *family, *size, *type; /* "llama", "1b", "q4_k_m": as the tables spell them */
     int32_t n_layers, n_embd, n_heads, n_kv_heads, n_ff, n_vocab, n_ctx;
     int32_t mlx_bits;                 /* 0: GGUF's types; else an MLX folder's, groups of 64 */
     uint32_t ftype;                   /* general.file_type */
@@ -22,11 +23,12 @@ struct synthetic {
     size_t n_tensors, n_bytes;
 };
 
-/* Read "llama:SIZE:TYPE[:key=value...]" and lay the tensors out. */
+/* Read "FAMILY:SIZE:TYPE[:key=value...]" and lay the tensors out. */
 bool synthetic_parse(const char *spec, struct synthetic *s, struct error *err);
 /* Fill n_bytes at memory with the weights. */
 void synthetic_fill(struct synthetic *s, unsigned char *memory, struct worker_pool *pool);
 void synthetic_free(struct synthetic *s);
+bool synthetic_is_bert(const struct synthetic *s);
 
 /* model.c: fill in the info of a model that is bound. */
 struct model;

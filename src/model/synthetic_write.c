@@ -85,13 +85,47 @@ static void put_vocabulary(struct str *s, uint64_t *n, int32_t n_vocab)
     key_u32(s, n, "tokenizer.ggml.unknown_token_id", 0);
 }
 
-static void put_meta(struct str *s, uint64_t *n, const struct synthetic *m)
+/* Word pieces that stand for whole words. */
+static void put_wordpiece(struct str *s, uint64_t *n, int32_t n_vocab)
 {
-    key_text(s, n, "general.architecture", "llama");
-    key_text(s, n, "general.name", "synthetic");
-    key_u32(s, n, "general.alignment", ALIGNMENT);
-    key_u32(s, n, "general.quantization_version", 2);
-    key_u32(s, n, "general.file_type", m->ftype);
+    static const char *const special[] = {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"};
+    enum { N_SPECIAL = sizeof special / sizeof *special };
+    char text[32];
+    key_text(s, n, "tokenizer.ggml.model", "bert");
+    key_array(s, n, "tokenizer.ggml.tokens", META_TEXT, (size_t)n_vocab);
+    for (int32_t i = 0; i < n_vocab; i++) {
+        snprintf(text, sizeof text, "\xE2\x96\x81w%d", i);
+        put_text(s, i < N_SPECIAL ? special[i] : text);
+    }
+    key_array(s, n, "tokenizer.ggml.token_type", META_I32, (size_t)n_vocab);
+    for (int32_t i = 0; i < n_vocab; i++)
+        put_u32(s, i < N_SPECIAL ? 3u : 1u);
+    key_u32(s, n, "tokenizer.ggml.token_type_count", 2);
+    key_u32(s, n, "tokenizer.ggml.padding_token_id", 0);
+    key_u32(s, n, "tokenizer.ggml.unknown_token_id", 1);
+    key_u32(s, n, "tokenizer.ggml.bos_token_id", 2);
+    key_u32(s, n, "tokenizer.ggml.cls_token_id", 2);
+    key_u32(s, n, "tokenizer.ggml.seperator_token_id", 3);
+    key_u32(s, n, "tokenizer.ggml.mask_token_id", 4);
+}
+
+static void put_bert(struct str *s, uint64_t *n, const struct synthetic *m)
+{
+    key_u32(s, n, "bert.context_length", (uint32_t)m->n_ctx);
+    key_u32(s, n, "bert.embedding_length", (uint32_t)m->n_embd);
+    key_u32(s, n, "bert.block_count", (uint32_t)m->n_layers);
+    key_u32(s, n, "bert.feed_forward_length", (uint32_t)m->n_ff);
+    key_u32(s, n, "bert.attention.head_count", (uint32_t)m->n_heads);
+    key_u32(s, n, "bert.vocab_size", (uint32_t)m->n_vocab);
+    key_u32(s, n, "bert.pooling_type", POOLING_CLS);
+    key_f32(s, n, "bert.attention.layer_norm_epsilon", SYNTHETIC_BERT_EPS);
+    put_key(s, n, "bert.attention.causal", META_BOOL);
+    str_append_char(s, '\0');
+    put_wordpiece(s, n, m->n_vocab);
+}
+
+static void put_llama(struct str *s, uint64_t *n, const struct synthetic *m)
+{
     key_u32(s, n, "llama.context_length", (uint32_t)m->n_ctx);
     key_u32(s, n, "llama.embedding_length", (uint32_t)m->n_embd);
     key_u32(s, n, "llama.block_count", (uint32_t)m->n_layers);
@@ -103,6 +137,16 @@ static void put_meta(struct str *s, uint64_t *n, const struct synthetic *m)
     key_f32(s, n, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
     key_f32(s, n, "llama.rope.freq_base", 10000.0f);
     put_vocabulary(s, n, m->n_vocab);
+}
+
+static void put_meta(struct str *s, uint64_t *n, const struct synthetic *m)
+{
+    key_text(s, n, "general.architecture", m->family);
+    key_text(s, n, "general.name", "synthetic");
+    key_u32(s, n, "general.alignment", ALIGNMENT);
+    key_u32(s, n, "general.quantization_version", 2);
+    key_u32(s, n, "general.file_type", m->ftype);
+    (synthetic_is_bert(m) ? put_bert : put_llama)(s, n, m);
 }
 
 static void put_tensors(struct str *s, const struct synthetic *m)

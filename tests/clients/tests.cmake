@@ -38,3 +38,12 @@ if(TARGET mlxcel-server)
   set_tests_properties(load.quick PROPERTIES LABELS slow TIMEOUT 900 SKIP_RETURN_CODE 77
     ENVIRONMENT "MLXCEL_SHARED=${MLXCEL_SHARED}")
 endif()
+
+# npm's openai and @langchain/openai embed, and examples/search finds.
+if(TARGET mlxcel-server)
+  add_test(NAME clients.embeddings
+    COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/clients/embeddings/run.sh $<TARGET_FILE:mlxcel-server>
+      ${CMAKE_BINARY_DIR}/clients/embeddings)
+  set_tests_properties(clients.embeddings PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77
+    ENVIRONMENT "MLXCEL_SHARED=${MLXCEL_SHARED}")
+endif()

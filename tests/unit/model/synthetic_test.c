@@ -48,17 +48,43 @@ static void every_type_makes_a_model_that_answers_with_finite_numbers(void **sta
     }
 }
 
-static void a_written_model_answers_as_the_one_in_memory(void **state)
+static void write_new_file(const char *spec, char *path)
 {
-    (void)state;
-    const char *spec = "llama:10m:q4_k_m:vocab=1024";
-    char path[] = "/tmp/mlxcel-synthetic-XXXXXX";
     struct error err = {0};
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
     if (!model_synthetic_write(spec, path, &err))
         fail_msg("%s", err.message);
+}
+
+/* A bert's vector, written and read again. */
+static void a_written_encoder_embeds_as_the_one_in_memory(void **state)
+{
+    (void)state;
+    const char *spec = "bert:bge-micro:q8_0:layers=2:vocab=1024";
+    char path[] = "/tmp/mlxcel-synthetic-XXXXXX";
+    write_new_file(spec, path);
+    struct loaded a = make(spec, NULL), b = make(spec, path);
+    assert_true(model_info(b.model)->is_encoder);
+    assert_int_equal(context_pooling(b.ctx), POOLING_CLS);
+    assert_int_equal(model_info(a.model)->n_params, model_info(b.model)->n_params);
+    run_tokens(a.ctx, 0, 0, long_prompt, 42);
+    run_tokens(b.ctx, 0, 0, long_prompt, 42);
+    const float *x = model_embedding_seq(a.ctx, 0), *y = model_embedding_seq(b.ctx, 0);
+    assert_true(x && y);
+    assert_memory_equal(x, y, 384 * sizeof *x);
+    unload(&a);
+    unload(&b);
+    unlink(path);
+}
+
+static void a_written_model_answers_as_the_one_in_memory(void **state)
+{
+    (void)state;
+    const char *spec = "llama:10m:q4_k_m:vocab=1024";
+    char path[] = "/tmp/mlxcel-synthetic-XXXXXX";
+    write_new_file(spec, path);
     struct loaded a = make(spec, NULL), b = make(spec, path);
     assert_int_equal(model_info(a.model)->n_params, model_info(b.model)->n_params);
     assert_int_equal(model_info(a.model)->n_bytes, model_info(b.model)->n_bytes);
@@ -100,6 +126,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_makes_a_model_that_answers_with_finite_numbers),
         cmocka_unit_test(a_written_model_answers_as_the_one_in_memory),
+        cmocka_unit_test(a_written_encoder_embeds_as_the_one_in_memory),
         cmocka_unit_test(a_description_that_makes_no_sense_is_refused_with_what_there_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
