@@ -155,6 +155,39 @@ def similar_slot(s):
     return s.post("/completion", prompt=cat + " in the", n_predict=1)["id_slot"]
 
 
+def saved_of_idle(s):
+    """Tokens that slot 0 still has after another slot was asked."""
+    s.post("/completion", prompt=OTHER, n_predict=1, id_slot=0)
+    s.post("/completion", prompt="The cat sat", n_predict=1, id_slot=1)
+    return s.post("/slots/0?action=save", filename="idle.bin")["n_saved"]
+
+
+slots = scratch / "slots"
+slots.mkdir()
+idle = ("-np", "2", "--kv-unified", "--slot-save-path", str(slots))
+# A thought opened by one token, which the vocabulary has.
+MARKED = ("{% for m in messages %}{% if m.role == 'assistant' %}{% if m.reasoning_content %}"
+          "<s>{{ m.reasoning_content }}</s>{% endif %}A:{{ m.content }}\n"
+          "{% else %}U:{{ m.content }}\n{% endif %}{% endfor %}"
+          "{% if add_generation_prompt %}<s>{% endif %}")
+marked = ("--jinja", "--chat-template-file", write("marked.jinja", MARKED))
+
+
+def marked_thought(s):
+    body = {"messages": [{"role": "user", "content": "Once"}], "max_tokens": 24, "temperature": 0}
+    return s.post("/v1/chat/completions", body)["choices"][0]["message"]["reasoning_content"]
+
+
+fim = ("--override-kv", ",".join(f"tokenizer.ggml.fim_{name}_token_id=int:{id}"
+                                 for name, id in (("pre", 300), ("suf", 301), ("mid", 302))))
+
+
+def infill_order(s):
+    """Whether the text before the gap comes first."""
+    prompt = s.post("/infill", input_prefix="one ", input_suffix="two", n_predict=1)["prompt"]
+    return prompt.index("one") < prompt.index("two")
+
+
 def reused(s):
     """Cached tokens of a prompt whose middle went away."""
     begin, middle, rest = list(range(300, 310)), list(range(310, 316)), list(range(320, 380))
@@ -191,6 +224,10 @@ EFFECTS = [
     (("--cache-reuse", "8"), lambda s: reused(s) == 69),
     (("-np", "2"), lambda s: similar_slot(s) == 0),
     (("-np", "2", "--slot-prompt-similarity", "0"), lambda s: similar_slot(s) == 1),
+    (idle, lambda s: saved_of_idle(s) == 0),
+    ((*idle, "--no-cache-idle-slots"), lambda s: saved_of_idle(s) == 21),
+    (fim, infill_order),
+    ((*fim, "--spm-infill"), lambda s: not infill_order(s)),
     # the log
     (("--verbose",), lambda s: s.story() and len(s.log()) > quiet),
     # chat
@@ -206,6 +243,10 @@ EFFECTS = [
      lambda s: thought(s)["content"].endswith("one two three</think>four")),
     ((*template, "--skip-chat-parsing"),
      lambda s: "</think>four" in thought(s)["content"]),
+    (marked, lambda s: marked_thought(s).startswith(" Once upon a time, there was")),
+    ((*marked, "--reasoning-budget", "4"), lambda s: marked_thought(s) == " Once upon a time"),
+    ((*marked, "--reasoning-budget", "4", "--reasoning-budget-message", " Enough."),
+     lambda s: marked_thought(s) == " Once upon a time  Enough."),
     # the server
     (("--ui-config", '{"a": 1}'), lambda s: s.get("/props")["ui_settings"] == {"a": 1}),
     (("--ui-config-file", write("ui.json", '{"b": 2}')),
@@ -241,6 +282,9 @@ with Server("--host", "127.0.0.3", "--port", port) as s:
 port = str(server.free_port())
 with Server("--port", port, "--reuse-port") as s:
     with Server("--port", port, "--reuse-port") as other:
+        # The first may have answered for it.
+        while other.process.poll() is None and "is ready on" not in other.log():
+            time.sleep(0.02)
         check("--reuse-port shares", same(s) and other.process.poll() is None)
     check("without it the port is taken", port in refused("--port", port))
 with Server("--sleep-idle-seconds", "1") as s:

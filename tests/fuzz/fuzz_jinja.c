@@ -2,6 +2,34 @@
  * its limits. The input is a template, a zero byte, and a JSON object. */
 #include "chat/jinja.h"
 
+/* Rendering with one more variable and without at once gives for the latter what
+ * it gives alone. */
+static void check_both(const struct jinja_template *t, const json_t *variables,
+                       const struct jinja_limits *limits, const struct jinja_output *alone)
+{
+    struct jinja_run *run = jinja_run_create(t, 0, false, limits);
+    struct jinja_output with = {0}, without = {0};
+    struct error err;
+    const char *key;
+    json_t *value;
+    bool both = false;
+    json_object_foreach((json_t *)variables, key, value)
+    {
+        jinja_set(run, key, jinja_from_json(run, value, true));
+    }
+    bool ok = jinja_render_both(run, "add_generation_prompt", jinja_bool(run, true), &with,
+                                &without, &both, &err);
+    if (ok && both && alone &&
+        (!slice_equal(str_slice(&alone->text), str_slice(&without.text)) ||
+         alone->n_spans != without.n_spans ||
+         (alone->n_spans &&
+          memcmp(alone->spans, without.spans, alone->n_spans * sizeof *alone->spans) != 0)))
+        __builtin_trap();
+    jinja_output_free(&with);
+    jinja_output_free(&without);
+    jinja_run_free(run);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -34,11 +62,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     {
         jinja_set(run, key, jinja_from_json(run, value, true));
     }
-    if (jinja_render(run, &out, &err))
+    bool rendered = jinja_render(run, &out, &err);
+    if (rendered)
         for (size_t i = 0; i < out.n_spans; i++)
             if (out.spans[i].begin >= out.spans[i].end || out.spans[i].end > out.text.len ||
                 (i && out.spans[i].begin < out.spans[i - 1].end))
                 __builtin_trap();
+    check_both(t, variables, &limits, rendered ? &out : NULL);
     jinja_output_free(&out);
     jinja_run_free(run);
     jinja_template_free(t);
