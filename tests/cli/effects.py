@@ -1,5 +1,5 @@
 """effects.py SERVER SHARED - what options change can be seen on a running server: in
-its answers, its threads, its sockets."""
+its answers, its threads, its sockets; and their variables change the same."""
 import math
 import os
 import struct
@@ -23,6 +23,28 @@ def write(name, text):
     path = scratch / name
     path.write_text(text) if isinstance(text, str) else path.write_bytes(text)
     return str(path)
+
+
+OPTIONS = {spelling: option for option in server.surface()["options"]
+           for spelling in option["spellings"]}
+tried = set()  # variables
+
+
+def by_environment(words):
+    """The variables of the options that have one, and the words of the others."""
+    variables, rest, i = {}, [], 0
+    while i < len(words):
+        option = OPTIONS[words[i]]
+        n = len((option["value"] or "").split())
+        name = option["env"]
+        if name and name not in variables and words[i] not in ("-np", "--port", "--host"):
+            on = "0" if words[i].startswith("--no-") else "1"
+            variables[name] = words[i + 1] if n else on
+        else:
+            rest += words[i:i + 1 + n]
+        i += 1 + n
+    tried.update(variables)
+    return variables, rest
 
 
 # ---- Defaults of requests: each option, and what a request that names nothing gets.
@@ -56,15 +78,17 @@ SETTINGS = {
     "--reasoning-format": ("none", {"reasoning_format": "none"}),
 }
 words = [word for option, (value, _) in SETTINGS.items() for word in (option, value)]
-with Server(*words) as s:
-    got = s.complete(n_predict=None, temperature=None)["generation_settings"]
-    default = s.get("/props")["default_generation_settings"]["params"]
-    for option, (value, expected) in SETTINGS.items():
-        for name, wanted in expected.items():
-            check(f"{option} {value}: a request's {name}", near(got[name], wanted), got[name])
-            if option not in ("--predict", "--keep"): # which /props leaves out
-                check(f"{option} {value}: /props' {name}",
-                      name not in default or near(default[name], wanted), default.get(name))
+variables, rest = by_environment(words)
+for s in (Server(*words), Server(*rest, env=variables)):
+    with s:
+        got = s.complete(n_predict=None, temperature=None)["generation_settings"]
+        default = s.get("/props")["default_generation_settings"]["params"]
+        for option, (value, expected) in SETTINGS.items():
+            for name, wanted in expected.items():
+                check(f"{option} {value}: a request's {name}", near(got[name], wanted), got[name])
+                if option not in ("--predict", "--keep"): # which /props leaves out
+                    check(f"{option} {value}: /props' {name}",
+                          name not in default or near(default[name], wanted), default.get(name))
 with Server("--sampler-seq", "kt", "--no-escape", "--dry-sequence-breaker", "a\\tb") as s:
     got = s.complete()["generation_settings"]
     check("--sampler-seq", got["samplers"] == ["top_k", "temperature"], got["samplers"])
@@ -253,11 +277,14 @@ EFFECTS = [
      lambda s: s.get("/props")["ui_settings"] == {"b": 2}),
 ]
 for options, holds in EFFECTS:
-    with Server(*options) as s:
-        try:
-            check(f"{' '.join(options) or 'without options'}", holds(s))
-        except Exception as error:
-            check(f"{' '.join(options)}", False, repr(error))
+    variables, rest = by_environment(options)
+    for env, words in [({}, options), (variables, rest)][:2 if variables else 1]:
+        what = f"{' '.join(words)} {env}"
+        with Server(*words, env=env) as s:
+            try:
+                check(what, holds(s))
+            except Exception as error:
+                check(what, False, repr(error))
 
 # ---- Threads and sockets.
 usable = sorted(os.sched_getaffinity(0))
@@ -272,10 +299,13 @@ if len(usable) > 1:
     with Server("-t", "1", "-tb", "2", "--cpu-mask-batch", hex(1 << second)) as s:
         check("--cpu-mask-batch pins", same(s) and str(second) in s.thread_cpus(), s.thread_cpus())
 counts = []
-for n in ("2", "6"):
-    with Server("--threads-http", n) as s:
-        counts.append(s.n_threads())
-check("--threads-http makes as many", counts[1] - counts[0] == 4, counts)
+for server_of in (lambda n: Server("--threads-http", n),
+                  lambda n: Server(env=by_environment(("--threads-http", n))[0])):
+    for n in ("2", "6"):
+        with server_of(n) as s:
+            counts.append(s.n_threads())
+check("--threads-http makes as many", counts[1] - counts[0] == 4 and counts[:2] == counts[2:],
+      counts)
 port = str(server.free_port())
 with Server("--host", "127.0.0.3", "--port", port) as s:
     check("--host and --port", same(s) and s.address == f"http://127.0.0.3:{port}")
@@ -292,6 +322,8 @@ with Server("--sleep-idle-seconds", "1") as s:
     check("--sleep-idle-seconds sleeps", s.get("/props")["is_sleeping"])
     check("and wakes", same(s) and not s.get("/props")["is_sleeping"])
 
+
+print(len(tried), "variables:", *sorted(tried))
 
 # ---- Control vectors.
 def gguf(name, tensors):
