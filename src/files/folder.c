@@ -75,9 +75,14 @@ static bool refuse_folder(const char *folder, struct error *err)
 
 /* ---- Weights ---------------------------------------------------------- */
 
-static bool add_safetensors(struct model_file *file, const char *name,
+static bool add_safetensors(struct model_file *file, const char *prefix, const char *name,
                             const struct model_file_settings *settings, struct error *err)
 {
+    char beside[128];
+    if (*prefix) {
+        snprintf(beside, sizeof beside, "%s%s", prefix, name);
+        name = beside;
+    }
     char *path = path_in(file->path, name);
     if (!path)
         return error_memory(err);
@@ -85,7 +90,7 @@ static bool add_safetensors(struct model_file *file, const char *name,
     bool ok = blob_open(path, settings, &blob, err);
     if (ok) {
         const struct blob *kept = model_file_add_blob(file, blob, err);
-        ok = kept && safetensors_parse(file, path, kept->data, kept->size, err);
+        ok = kept && safetensors_parse_as(file, path, prefix, kept->data, kept->size, err);
     }
     free(path);
     return ok;
@@ -116,7 +121,7 @@ static bool add_indexed(struct model_file *file, const char *index_path, const j
         if (added == NAME_NO_MEMORY)
             ok = error_memory(err);
         else if (added == NAME_ADDED)
-            ok = add_safetensors(file, shard, settings, err);
+            ok = add_safetensors(file, "", shard, settings, err);
     }
     name_index_free(&shards);
     return ok;
@@ -163,8 +168,34 @@ static bool add_weights(struct model_file *file, const struct model_file_setting
     if (exists_in(file->path, index_name))
         return add_by_index(file, index_name, settings, err);
     if (exists_in(file->path, "model.safetensors"))
-        return add_safetensors(file, "model.safetensors", settings, err);
+        return add_safetensors(file, "", "model.safetensors", settings, err);
     return refuse_folder(file->path, err);
+}
+
+/* Layers behind the model that modules.json names, each in a folder of its own:
+ * their tensors are called FOLDER/NAME. */
+static bool add_modules(struct model_file *file, const struct model_file_settings *settings,
+                        struct error *err)
+{
+    enum { FOLDER_MAX = 64 };
+    const json_t *modules = model_file_json(file, "modules.json", err);
+    size_t i;
+    json_t *module;
+    if (!modules)
+        return err->code == ERR_NONE;
+    json_array_foreach(modules, i, module)
+    {
+        const char *folder = json_string_value(json_object_get(module, "path"));
+        char prefix[FOLDER_MAX + 2], name[FOLDER_MAX + 32];
+        if (!folder || !is_plain_name(folder) || strlen(folder) > FOLDER_MAX)
+            continue;
+        snprintf(prefix, sizeof prefix, "%s/", folder);
+        snprintf(name, sizeof name, "%smodel.safetensors", prefix);
+        if (exists_in(file->path, name) &&
+            !add_safetensors(file, prefix, "model.safetensors", settings, err))
+            return false;
+    }
+    return true;
 }
 
 static bool load_config(struct model_file *file, struct error *err)
@@ -197,7 +228,8 @@ bool folder_open(const char *path, const struct model_file_settings *settings,
     size_t len = strlen(opened->path);
     while (len > 1 && opened->path[len - 1] == '/')
         opened->path[--len] = '\0';
-    if (!load_config(opened, err) || !add_weights(opened, settings, err)) {
+    if (!load_config(opened, err) || !add_weights(opened, settings, err) ||
+        !add_modules(opened, settings, err)) {
         model_file_close(opened);
         return false;
     }

@@ -199,8 +199,12 @@ static bool take_with_shards(const struct hub_files *files, size_t primary,
 static bool belongs_to_folder(const char *path)
 {
     static const char *const endings[] = {".json", ".safetensors", ".model", ".jinja", ".txt"};
-    if (strcmp(path, "1_Pooling/config.json") == 0)
-        return true;
+    static const char *const modules[] = {"1_Pooling/config.json", "2_Dense/config.json",
+                                          "2_Dense/model.safetensors", "3_Dense/config.json",
+                                          "3_Dense/model.safetensors"};
+    for (size_t i = 0; i < sizeof modules / sizeof *modules; i++)
+        if (strcmp(path, modules[i]) == 0)
+            return true;
     if (strchr(path, '/'))
         return false;
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++)

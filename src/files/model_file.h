@@ -62,6 +62,9 @@ struct gguf_split {
 bool gguf_parse(struct model_file *file, const char *path, const unsigned char *data, size_t size,
                 struct gguf_split *split, struct error *err);
 
+/* The same for safetensors, every tensor's name behind a prefix. */
+bool safetensors_parse_as(struct model_file *file, const char *path, const char *prefix,
+                          const unsigned char *data, size_t size, struct error *err);
 /* Read one safetensors file's header out of bytes; all tensors go to the file. */
 bool safetensors_parse(struct model_file *file, const char *path, const unsigned char *data,
                        size_t size, struct error *err);

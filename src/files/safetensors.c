@@ -32,7 +32,7 @@ struct range {
 
 struct parser {
     struct model_file *file;
-    const char *path;
+    const char *path, *prefix; /* prefix: before every name */
     const unsigned char *data; /* the tensors' bytes */
     size_t size;
     VEC(struct range) ranges;
@@ -134,9 +134,13 @@ static bool read_tensor(struct parser *p, const char *name, const json_t *entry)
 {
     struct tensor_view t = {0};
     uint64_t n_items;
-    t.name = arena_duplicate(&p->file->arena, slice_of(name));
-    if (!t.name)
+    size_t n_prefix = strlen(p->prefix), len = strlen(name);
+    char *full = arena_alloc(&p->file->arena, n_prefix + len + 1);
+    if (!full)
         return error_memory(p->err);
+    memcpy(full, p->prefix, n_prefix);
+    memcpy(full + n_prefix, name, len + 1);
+    t.name = full;
     if (!json_is_object(entry))
         return damaged(p, name, "is described by no JSON object");
     return read_dtype(p, json_object_get(entry, "dtype"), &t) &&
@@ -191,6 +195,12 @@ static bool read_tensors(struct parser *p, const json_t *header)
 bool safetensors_parse(struct model_file *file, const char *path, const unsigned char *data,
                        size_t size, struct error *err)
 {
+    return safetensors_parse_as(file, path, "", data, size, err);
+}
+
+bool safetensors_parse_as(struct model_file *file, const char *path, const char *prefix,
+                          const unsigned char *data, size_t size, struct error *err)
+{
     uint64_t n_header;
     if (size < 8)
         return error_set(err, ERR_FORMAT,
@@ -221,6 +231,7 @@ bool safetensors_parse(struct model_file *file, const char *path, const unsigned
     }
     struct parser p = {.file = file,
                        .path = path,
+                       .prefix = prefix,
                        .data = data + 8 + n_header,
                        .size = size - 8 - (size_t)n_header,
                        .err = err};

@@ -93,6 +93,12 @@ static const struct slot_name llama_names[] = {
      "mlp.experts.{e}.down_proj"},
     {SLOT_COUNT, NULL, NULL}};
 
+static const struct slot_name gemma_embedding_names[] = {
+    {SLOT_FFN_NORM, "ffn_norm", "pre_feedforward_layernorm"},
+    {SLOT_DENSE_1, "dense_2", "2_Dense/linear"},
+    {SLOT_DENSE_2, "dense_3", "3_Dense/linear"},
+    {SLOT_COUNT, NULL, NULL}};
+
 static const struct slot_name gemma_names[] = {
     {SLOT_FFN_NORM, "ffn_norm", "pre_feedforward_layernorm"}, {SLOT_COUNT, NULL, NULL}};
 
@@ -500,7 +506,7 @@ static const struct arch architectures[] = {
                ARCH_SWA_SYMMETRIC | ARCH_MATRYOSHKA,
      .needs = LLAMA_NEEDS | POST_NORMS | QK_NORMS,
      .may = LLAMA_MAY | DENSE,
-     .names = gemma_names},
+     .names = gemma_embedding_names},
 };
 
 size_t arch_count(void)

@@ -111,7 +111,7 @@ const struct tensor_view *bind_find(const struct binder *b, enum slot slot, int3
     const struct slot_name *names = arch_slot_name(b->h->arch, slot);
     const char *all = b->h->is_hf ? names->hf : names->gguf;
     const uint64_t heads = SLOT_BIT(SLOT_OUTPUT) | SLOT_BIT(SLOT_CLS) | SLOT_BIT(SLOT_CLS_NORM) |
-                           SLOT_BIT(SLOT_CLS_OUT);
+                           SLOT_BIT(SLOT_CLS_OUT) | SLOT_BIT(SLOT_DENSE_1) | SLOT_BIT(SLOT_DENSE_2);
     size_t root_len = b->h->is_hf ? strlen(b->root) : 0;
     size_t beside = SLOT_BIT(slot) & heads ? head_root_len(b->h->is_hf ? b->root : "") : root_len;
     char first[BIND_NAME_MAX] = "";

@@ -46,6 +46,36 @@ static bool read_pooling(const struct model_file *file, const json_t *module, st
     return true;
 }
 
+/* A layer behind pooling; where its weights are, the architecture's names say. */
+static bool read_dense(const struct model_file *file, const json_t *module, struct hparams *h,
+                       struct error *err)
+{
+    static const char *const folders[] = {"2_Dense", "3_Dense"};
+    struct slice folder = json_slice(json_object_get(module, "path"));
+    bool allowed = (h->arch->may & SLOT_BIT(SLOT_DENSE_1)) != 0;
+    for (size_t i = 0; i < 2 && allowed; i++) {
+        char name[32];
+        if (!slice_equal_text(folder, folders[i]))
+            continue;
+        snprintf(name, sizeof name, "%s/config.json", folders[i]);
+        const json_t *config = model_file_json(file, name, err);
+        if (!config)
+            return err->code == ERR_NONE && error_set(err, ERR_NOT_FOUND, "%s is missing", name);
+        struct slice function = json_slice(json_object_get(config, "activation_function"));
+        json_int_t n = json_integer_value(json_object_get(config, "out_features"));
+        if (function.len > 0 && !slice_ends_with(function, SLICE("Identity")))
+            return error_set(err, ERR_UNSUPPORTED, "%s: no activation but Identity is supported",
+                             name);
+        if (n < 1 || n > 1 << 24)
+            return error_set(err, ERR_FORMAT, "%s: 'out_features' is no width", name);
+        h->n_dense[i] = (int32_t)n;
+        return true;
+    }
+    return error_set(err, ERR_UNSUPPORTED,
+                     "modules.json: a dense layer in '%.*s' is not supported for this architecture",
+                     (int)(folder.len < 64 ? folder.len : 64), folder.len ? folder.data : "");
+}
+
 /* The steps from text to vector. Scaling is the server's business; a layer that
  * is not known must not be left out. */
 static bool read_modules(const struct model_file *file, struct hparams *h, struct error *err)
@@ -61,11 +91,14 @@ static bool read_modules(const struct model_file *file, struct hparams *h, struc
         if (slice_ends_with(type, SLICE("Pooling"))) {
             if (!read_pooling(file, module, h, err))
                 return false;
+        } else if (slice_ends_with(type, SLICE("Dense"))) {
+            if (!read_dense(file, module, h, err))
+                return false;
         } else if (!slice_ends_with(type, SLICE("Transformer")) &&
                    !slice_ends_with(type, SLICE("Normalize"))) {
             return error_set(err, ERR_UNSUPPORTED,
                              "modules.json: a step of type '%.*s' is not supported; Transformer, "
-                             "Pooling and Normalize are",
+                             "Pooling, Dense and Normalize are",
                              (int)(type.len < 80 ? type.len : 80), type.len ? type.data : "");
         }
     }

@@ -265,6 +265,11 @@ static bool bind_heads(const struct binder *b, struct weights *w)
         !bind_optional(b, SLOT_DENSE_2, n_second, is_bound(&w->dense[0]) ? n_first : n_embd,
                        &w->dense[1]))
         return false;
+    for (int i = 0; i < 2; i++)
+        if (h->is_hf && h->n_dense[i] && !is_bound(&w->dense[i]))
+            return error_set(b->err, ERR_NOT_FOUND,
+                             "%s: the weights of the dense layers in modules.json are missing",
+                             b->source->path);
     int64_t n_out = is_bound(&w->dense[1]) ? n_second : is_bound(&w->dense[0]) ? n_first : n_embd;
     return n_out == n_embd ||
            error_set(b->err, ERR_UNSUPPORTED,

@@ -192,7 +192,24 @@ def sentencepiece():
             "tokenizer.ggml.bos_token_id": 2, "tokenizer.ggml.eos_token_id": 1, "tokenizer.ggml.unknown_token_id": 3,
             "tokenizer.ggml.padding_token_id": 0, "tokenizer.ggml.add_bos_token": True,
             "tokenizer.ggml.add_eos_token": True, "tokenizer.ggml.add_space_prefix": False}
-    return meta, None, None
+    added = [{"id": i, "content": w, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+              "special": True} for i, w in enumerate(whole[:4])]
+    body = [{"SpecialToken": {"id": "<bos>", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+            {"SpecialToken": {"id": "<eos>", "type_id": 0}}]
+    merges = ["t h", "th e", "\u2581 the", "c a", "ca t", "\u2581 cat"]
+    hf = {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
+          "normalizer": {"type": "Replace", "pattern": {"String": " "}, "content": "\u2581"},
+          "pre_tokenizer": {"type": "Split", "pattern": {"String": " "}, "behavior": "MergedWithPrevious",
+                            "invert": False},
+          "post_processor": {"type": "TemplateProcessing", "single": body, "pair": body,
+                             "special_tokens": {w: {"id": w, "ids": [whole.index(w)], "tokens": [w]}
+                                                for w in ("<bos>", "<eos>")}},
+          "decoder": {"type": "Replace", "pattern": {"String": "\u2581"}, "content": " "},
+          "model": {"type": "BPE", "unk_token": "<unk>", "fuse_unk": True, "byte_fallback": False,
+                    "vocab": {w: i for i, w in enumerate(whole)}, "merges": merges}}
+    config = {"tokenizer_class": "GemmaTokenizer", "bos_token": "<bos>", "eos_token": "<eos>", "unk_token": "<unk>",
+              "pad_token": "<pad>", "add_bos_token": True, "add_eos_token": True}
+    return meta, hf, config
 
 
 # ---- families: rows of (GGUF name, folder's name, shape...) ----------------------------------------
@@ -347,7 +364,14 @@ MODELS = {
     "gemma-embedding": dict(arch="gemma-embedding", vocab=sentencepiece, pooling=MEAN, rms=1e-6, layers=7, kv=1, head_dim=16,
                             rows=decoder(7, 1, 16, True, [("dense_2.weight", NO, 4 * E, E), ("dense_3.weight", NO, E, 4 * E)]),
                             meta={"attention.sliding_window": 8, "rope.freq_base": 1000000.0, "dense_2_feat_in": E,
-                                  "dense_2_feat_out": 4 * E, "dense_3_feat_in": 4 * E, "dense_3_feat_out": E}),
+                                  "dense_2_feat_out": 4 * E, "dense_3_feat_in": 4 * E, "dense_3_feat_out": E},
+                            less_one=True, dense={"2_Dense": (E, 4 * E), "3_Dense": (4 * E, E)},
+                            hf={"architectures": ["Gemma3TextModel"], "model_type": "gemma3_text", "hidden_size": E,
+                                "num_hidden_layers": 7, "num_attention_heads": HEADS, "num_key_value_heads": 1,
+                                "head_dim": 16, "intermediate_size": F, "max_position_embeddings": CTX,
+                                "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "rope_local_base_freq": 10000.0,
+                                "sliding_window": 8, "vocab_size": V, "hidden_activation": "gelu_pytorch_tanh",
+                                "query_pre_attn_scalar": 16, "use_bidirectional_attention": True}),
     "qwen3-embedding": dict(arch="qwen3", rows=decoder(2, 2, 16, False), vocab=lambda: bytepair("<|im_start|>", "<|im_end|>", True),
                             pooling=LAST, rms=1e-6, kv=2, head_dim=16, meta={"rope.freq_base": 1000000.0},
                             hf={"architectures": ["Qwen3Model"], "model_type": "qwen3", "hidden_size": E,
@@ -386,6 +410,8 @@ def folder_tensors(m):
         numbers = values(gguf, shape)
         before = m.get("before", 0) if gguf == "position_embd.weight" else 0
         numbers = [9.0] * (before * E) + numbers  # rows that no position is
+        if m.get("less_one") and len(shape) == 1:
+            numbers = [x - 1 for x in numbers]
         beside = m.get("beside")
         root = "" if beside and hf.startswith(beside) else m.get("root", "")
         yield root + hf, [shape[0] + before, *shape[1:]], numbers
@@ -410,6 +436,14 @@ def write_folder(folder, m):
             {"idx": 2, "name": "2", "path": "2_Normalize", "type": "sentence_transformers.models.Normalize"}])
         put("1_Pooling/config.json", {"word_embedding_dimension": E,
                                       **{mode: mode == MODES[m["pooling"]] for mode in MODES.values()}})
+    modules = json.loads((folder / "modules.json").read_text()) if m["pooling"] in MODES else []
+    for path, (n_in, n_out) in m.get("dense", {}).items():
+        modules.insert(-1, {"idx": len(modules), "name": path[0], "path": path, "type": "sentence_transformers.models.Dense"})
+        put(f"{path}/config.json", {"in_features": n_in, "out_features": n_out, "bias": False,
+                                    "activation_function": "torch.nn.modules.linear.Identity"})
+        name = f"dense_{path[0]}.weight"
+        write_safetensors(folder / path / "model.safetensors", [("linear.weight", (n_out, n_in), values(name, (n_out, n_in)))])
+        put("modules.json", modules)
     write_safetensors(folder / "model.safetensors", list(folder_tensors(m)))
 
 
