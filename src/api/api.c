@@ -311,7 +311,19 @@ static struct slice model_template(struct api *api, const char *variant)
  * {document} in it. */
 static bool take_rerank_template(struct api *api)
 {
-    struct slice text = meta_text(engine_model_file(api->engine), "tokenizer.chat_template.rerank");
+    /* The question Qwen3's reranker was trained with; folders do not hold it. */
+    static const char usual[] =
+        "<|im_start|>system\nJudge whether the Document meets the requirements based on the Query "
+        "and the Instruct provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n"
+        "<|im_start|>user\n<Instruct>: Given a web search query, retrieve relevant passages that "
+        "answer the query\n<Query>: {query}\n<Document>: {document}<|im_end|>\n"
+        "<|im_start|>assistant\n<think>\n\n</think>\n\n";
+    const struct model_file *file = engine_model_file(api->engine);
+    const struct model_info *info = engine_model_info(api->engine);
+    bool says_yes = model_file_kind(file) == MODEL_FILE_FOLDER && !info->is_encoder &&
+                    info->pooling == POOLING_RANK && info->n_labels == 2;
+    struct slice text =
+        says_yes ? slice_of(usual) : meta_text(file, "tokenizer.chat_template.rerank");
     api->rerank_template = (struct slice){arena_duplicate(&api->arena, text), text.len};
     return api->rerank_template.data != NULL;
 }

@@ -287,6 +287,7 @@ void hparams_defaults(struct hparams *h, const struct arch *arch)
                           .rope_finetuned = true,
                           .pooling = POOLING_UNSPECIFIED,
                           .act = arch->act,
+                          .yes_no = {-1, -1},
                           .is_matryoshka = (arch->traits & ARCH_MATRYOSHKA) != 0,
                           .classifies_mean = (arch->traits & ARCH_CLS_MEAN_GELU) != 0,
                           .n_labels = 1,

@@ -47,6 +47,7 @@ struct hparams {
     int32_t n_dense[2];   /* outputs of the dense layers behind pooling; 0: none */
     enum activation act;
     const float *alibi;  /* [n_heads] slopes, or NULL */
+    int32_t yes_no[2];   /* rows of the output layer that rank; [0] < 0: none do */
     const int32_t *cuts; /* [n_cuts] widths embeddings were trained to be cut to */
     size_t n_cuts;       /* 0: any, where is_matryoshka */
     struct rope_hparams rope;

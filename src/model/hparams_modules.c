@@ -3,6 +3,7 @@
  * encoders' config.json has of its own. */
 #include "model/hparams.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -168,10 +169,70 @@ static bool read_cuts(const json_t *config, struct hparams *h, struct arena *are
     return true;
 }
 
+/* ---- rankers by what they would say ---------------------------------------------- */
+
+static bool mentions(struct slice text, struct slice name)
+{
+    for (size_t i = 0; i + name.len <= text.len; i++) {
+        size_t n = 0;
+        while (n < name.len && tolower((unsigned char)text.data[i + n]) == name.data[n])
+            n++;
+        if (n == name.len)
+            return true;
+    }
+    return false;
+}
+
+/* Nothing in config.json tells Qwen3's reranker from a generator: its name does. */
+static bool is_reranker(const struct model_file *file, const json_t *config)
+{
+    struct str readme = {0};
+    struct error ignored;
+    const struct slice name = SLICE("qwen3-reranker");
+    struct slice path = slice_of(model_file_path(file));
+    for (size_t i = path.len; i-- > 0;)
+        if (path.data[i] == '/') {
+            path = slice_from(path, i + 1);
+            break;
+        }
+    bool found = mentions(path, name) ||
+                 mentions(json_slice(json_object_get(config, "_name_or_path")), name) ||
+                 (model_file_sidecar(file, "README.md", &readme, &ignored) &&
+                  mentions(str_slice(&readme), SLICE("# qwen3-reranker")));
+    str_free(&readme);
+    return found;
+}
+
+/* The ids of "yes" and "no": their logits are the scores. */
+static bool read_yes_no(const struct model_file *file, const json_t *config, struct hparams *h,
+                        struct error *err)
+{
+    static const char *const labels[] = {"yes", "no"};
+    if (strcmp(h->arch->name, "qwen3") != 0 || !is_reranker(file, config))
+        return true;
+    const json_t *tokenizer = model_file_json(file, "tokenizer.json", err);
+    if (!tokenizer)
+        return err->code == ERR_NONE;
+    const json_t *vocab = json_object_get(json_object_get(tokenizer, "model"), "vocab");
+    for (size_t i = 0; i < 2; i++) {
+        const json_t *id = json_object_get(vocab, labels[i]);
+        json_int_t n = json_integer_value(id);
+        if (!json_is_integer(id) || n < 0 || n > INT32_MAX)
+            return error_set(err, ERR_FORMAT,
+                             "tokenizer.json: a reranker's vocabulary must have '%s'", labels[i]);
+        h->yes_no[i] = (int32_t)n;
+    }
+    h->labels = labels;
+    h->n_labels = 2;
+    h->pooling = (int32_t)POOLING_RANK;
+    return true;
+}
+
 bool hparams_read_modules(const struct model_file *file, const json_t *config, struct arena *arena,
                           struct hparams *h, struct error *err)
 {
-    if (!read_modules(file, h, err) || !read_cuts(config, h, arena, err))
+    if (!read_modules(file, h, err) || !read_cuts(config, h, arena, err) ||
+        !read_yes_no(file, config, h, err))
         return false;
     if (!(h->arch->traits & ARCH_ENCODER))
         return true;

@@ -245,6 +245,25 @@ static int64_t rows_of(const struct binder *b, enum slot slot)
     return t ? t->dims[1] : 0;
 }
 
+/* A classifier out of two rows of the output layer. */
+static bool bind_yes_no(const struct binder *b, struct weights *w)
+{
+    enum { N = 2 };
+    size_t n_embd = (size_t)b->h->n_embd;
+    float *rows = arena_alloc_array(b->arena, N * n_embd, sizeof *rows);
+    if (!rows)
+        return error_memory(b->err);
+    for (size_t i = 0; i < N; i++) {
+        int32_t id = b->h->yes_no[i];
+        if (id < 0 || id >= w->n_vocab)
+            return error_set(b->err, ERR_FORMAT, "%s: the vocabulary has no token %d to rank by",
+                             b->source->path, id);
+        matrix_row(&w->output.matrix, 0, id, rows + i * n_embd);
+    }
+    return matrix_plain(&w->cls_out.matrix, DTYPE_F32, N, (int32_t)n_embd, 1, rows,
+                        N * n_embd * sizeof *rows, b->err);
+}
+
 /* What makes scores or other vectors of pooled ones. A folder's classifier has
  * as many labels as rows. */
 static bool bind_heads(const struct binder *b, struct weights *w)
@@ -258,6 +277,8 @@ static bool bind_heads(const struct binder *b, struct weights *w)
     if (!bind_optional(b, SLOT_CLS, n_cls, n_embd, &w->cls) ||
         !bind_norm(b, SLOT_CLS_NORM, BIND_GLOBAL, n_embd, &w->cls_norm) ||
         !bind_optional(b, SLOT_CLS_OUT, n_labels, n_embd, &w->cls_out))
+        return false;
+    if (h->yes_no[0] >= 0 && !bind_yes_no(b, w))
         return false;
     int64_t n_first = h->n_dense[0] ? h->n_dense[0] : n_embd;
     int64_t n_second = h->n_dense[1] ? h->n_dense[1] : n_embd;

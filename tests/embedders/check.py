@@ -37,8 +37,8 @@ class Server:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
         self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([server, "-m", str(path), "--port", str(self.port), "-c", "256", "-np", "2",
-                                         *options], stdout=self.log, stderr=self.log,
+        self.process = subprocess.Popen([server, "-m", str(path), "--port", str(self.port), "-c", "2048", "-np", "2",
+                                         "-ctk", "f32", "-ctv", "f32", *options], stdout=self.log, stderr=self.log,
                                         env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
 
     def __enter__(self):

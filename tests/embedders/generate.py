@@ -155,7 +155,8 @@ def unigram():
 
 def bytepair(first, last, add_last):
     """Letters and a few pairs; G with a dot is the byte-level space."""
-    pairs = [("t", "h"), ("th", "e"), ("c", "a"), ("ca", "t"), ("\u0120", "th"), ("\u0120th", "e"), ("\u0120", "ca")]
+    pairs = [("t", "h"), ("th", "e"), ("c", "a"), ("ca", "t"), ("\u0120", "th"), ("\u0120th", "e"), ("\u0120", "ca"),
+             ("n", "o"), ("y", "e"), ("ye", "s")]
     whole = [first, last] + list(LETTERS) + ["\u0120", ".", "|", "{", "}", "<", ">", ":", "\u010a"]
     whole += [a + b for a, b in pairs]
     whole += [f"[unused{i}]" for i in range(V - len(whole))]
@@ -320,7 +321,15 @@ BERT_CONFIG = {"hidden_size": E, "num_hidden_layers": 2, "num_attention_heads": 
                "hidden_act": "gelu", "pad_token_id": 0}
 XLMR_CONFIG = {**BERT_CONFIG, "model_type": "xlm-roberta", "max_position_embeddings": CTX + 2, "pad_token_id": 1,
                "type_vocab_size": 1, "layer_norm_eps": 1e-5}
-RERANK = ("<|im_start|>judge {query}|{document}<|im_end|>")
+QWEN3_CONFIG = {"model_type": "qwen3", "hidden_size": E, "num_hidden_layers": 2, "num_attention_heads": HEADS,
+                "num_key_value_heads": 2, "head_dim": 16, "intermediate_size": F, "max_position_embeddings": CTX,
+                "rms_norm_eps": 1e-6, "rope_theta": 1000000.0, "vocab_size": V}
+# The question that Qwen3's reranker was trained with.
+RERANK = ("<|im_start|>system\nJudge whether the Document meets the requirements based on the Query and the Instruct "
+          "provided. Note that the answer can only be \"yes\" or \"no\".<|im_end|>\n<|im_start|>user\n<Instruct>: Given a "
+          "web search query, retrieve relevant passages that answer the query\n<Query>: {query}\n<Document>: {document}"
+          "<|im_end|>\n<|im_start|>assistant\n<think>\n\n</think>\n\n")
+WIDE = 512  # context of the one that is asked so much
 
 MODELS = {
     "bert": dict(arch="bert", rows=bert(), vocab=wordpiece, pooling=CLS, eps=1e-12,
@@ -374,15 +383,16 @@ MODELS = {
                                 "query_pre_attn_scalar": 16, "use_bidirectional_attention": True}),
     "qwen3-embedding": dict(arch="qwen3", rows=decoder(2, 2, 16, False), vocab=lambda: bytepair("<|im_start|>", "<|im_end|>", True),
                             pooling=LAST, rms=1e-6, kv=2, head_dim=16, meta={"rope.freq_base": 1000000.0},
-                            hf={"architectures": ["Qwen3Model"], "model_type": "qwen3", "hidden_size": E,
-                                "num_hidden_layers": 2, "num_attention_heads": HEADS, "num_key_value_heads": 2, "head_dim": 16,
-                                "intermediate_size": F, "max_position_embeddings": CTX, "rms_norm_eps": 1e-6,
-                                "rope_theta": 1000000.0, "vocab_size": V, "tie_word_embeddings": True,
+                            hf={**QWEN3_CONFIG, "architectures": ["Qwen3Model"], "tie_word_embeddings": True,
                                 "is_matryoshka": True}),
     "qwen3-reranker": dict(arch="qwen3", rows=decoder(2, 2, 16, False, [("cls.output.weight", NO, 2, E)]),
                            vocab=lambda: bytepair("<|im_start|>", "<|im_end|>", True), pooling=RANK, rms=1e-6, kv=2, head_dim=16,
-                           meta={"rope.freq_base": 1000000.0, "classifier.output_labels": ["yes", "no"]},
-                           more={"tokenizer.chat_template.rerank": RERANK}),
+                           root="model.",
+                           meta={"rope.freq_base": 1000000.0, "classifier.output_labels": ["yes", "no"],
+                                 "context_length": WIDE},
+                           more={"tokenizer.chat_template.rerank": RERANK}, answers=("yes", "no"), beside="lm_head",
+                           hf={**QWEN3_CONFIG, "architectures": ["Qwen3ForCausalLM"], "tie_word_embeddings": False,
+                               "max_position_embeddings": WIDE, "_name_or_path": "Qwen/Qwen3-Reranker-0.6B"}),
 }
 
 
@@ -403,7 +413,19 @@ def gguf_meta(name, m):
             **{f"{arch}.{k}": v for k, v in own.items()}, **meta, **m.get("more", {})}
 
 
+def output_rows(m):
+    """An output layer whose rows of the answers are what the GGUF file has of it."""
+    whole = m["vocab"]()[0]["tokenizer.ggml.tokens"]
+    numbers, rows = values("lm_head", (V, E)), values("cls.output.weight", (2, E))
+    for i, answer in enumerate(m["answers"]):
+        at = whole.index(answer) * E
+        numbers[at:at + E] = rows[i * E:i * E + E]
+    return "lm_head.weight", (V, E), numbers
+
+
 def folder_tensors(m):
+    if "answers" in m:
+        yield output_rows(m)
     for gguf, hf, *shape in m["rows"]:
         if not hf:
             continue
