@@ -2,6 +2,8 @@
 #include "chat/jinja.h"
 #include "unit/unit.h"
 
+#include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 
 struct example {
@@ -484,6 +486,50 @@ static void rendering_both_ways_at_once_is_rendering_twice(void **state)
     }
 }
 
+enum { N_THREADS = 4, N_RENDERINGS = 50 };
+
+/* One thread's renderings of a template that all share; the texts are its own. */
+static void *render_often(void *arg)
+{
+    struct jinja_template *t = arg;
+    size_t wrong = 0;
+    for (int i = 0; i < N_RENDERINGS; i++) {
+        char word[16], expected[16];
+        struct jinja_output out = {0};
+        struct error err;
+        snprintf(word, sizeof word, "w%d", i);
+        snprintf(expected, sizeof expected, "w%d:600", i);
+        struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+        bool ok = run && jinja_set(run, "u", jinja_text(run, slice_of(word), true)) &&
+                  jinja_render(run, &out, &err) && slice_equal_text(str_slice(&out.text), expected);
+        wrong += !ok;
+        jinja_output_free(&out);
+        jinja_run_free(run);
+    }
+    return (void *)wrong;
+}
+
+static void threads_share_a_template_and_the_memory_it_keeps(void **state)
+{
+    (void)state;
+    struct jinja_template *t;
+    struct error err;
+    pthread_t threads[N_THREADS];
+    assert_true(
+        jinja_parse(SLICE("{% set ns = namespace(t='', d={'u': u}) %}"
+                          "{% for i in range(300) %}{% set ns.t = ns.t ~ 'ab' %}{% endfor %}"
+                          "{{ ns.d.u }}:{{ ns.t | length }}"),
+                    &t, &err));
+    for (int i = 0; i < N_THREADS; i++)
+        assert_int_equal(pthread_create(&threads[i], NULL, render_often, t), 0);
+    for (int i = 0; i < N_THREADS; i++) {
+        void *wrong;
+        assert_int_equal(pthread_join(threads[i], &wrong), 0);
+        assert_null(wrong);
+    }
+    jinja_template_free(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -501,6 +547,7 @@ int main(void)
         cmocka_unit_test(a_text_that_grows_at_either_end_keeps_its_bytes_and_marks),
         cmocka_unit_test(lists_that_share_their_items_do_not_see_each_other_change),
         cmocka_unit_test(rendering_both_ways_at_once_is_rendering_twice),
+        cmocka_unit_test(threads_share_a_template_and_the_memory_it_keeps),
     };
     setenv("TZ", "UTC", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
