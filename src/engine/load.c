@@ -135,8 +135,11 @@ static bool make_context(struct engine *engine, struct error *err)
         n_ctx = engine->info.n_ctx_train;
     }
     engine->n_ctx_slot = n_ctx;
-    engine->n_ubatch = context_n_ubatch(engine->context);
-    engine->pooling = context_pooling(engine->context);
+    /* Others read these without a lock: a sleep does not change them. */
+    if (engine->n_ubatch == 0) {
+        engine->n_ubatch = context_n_ubatch(engine->context);
+        engine->pooling = context_pooling(engine->context);
+    }
     return !engine->settings.warmup || model_warmup(engine->context, err);
 }
 
