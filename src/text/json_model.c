@@ -14,7 +14,12 @@ struct entry {
 
 struct entries {
     VEC(struct entry) list;
+    size_t n_set;
 };
+
+/* Holes between ids are few in any real file; a file of one line must not cost the
+ * memory of a vocabulary of millions. */
+enum { HOLES_MIN = 64 << 10 };
 
 static bool put(struct entries *entries, json_int_t id, struct entry entry, struct error *err)
 {
@@ -25,6 +30,7 @@ static bool put(struct entries *entries, json_int_t id, struct entry entry, stru
     while (entries->list.n <= (size_t)id)
         if (!VEC_PUSH(&entries->list, (struct entry){0}))
             return error_memory(err);
+    entries->n_set += !entries->list.data[id].set;
     entry.set = true;
     entries->list.data[id] = entry;
     return true;
@@ -119,6 +125,10 @@ static bool hand_on(const struct entries *entries, size_t n_rows, struct tokeniz
                     struct error *err)
 {
     size_t n = entries->list.n < n_rows ? n_rows : entries->list.n;
+    if (entries->list.n / 2 > entries->n_set + HOLES_MIN && entries->list.n > n_rows)
+        return error_set(err, ERR_FORMAT,
+                         "the ids reach %zu, but there are only %zu tokens; the file is damaged",
+                         entries->list.n - 1, entries->n_set);
     for (size_t i = 0; i < n; i++) {
         char filler[32];
         struct entry entry = {0};
