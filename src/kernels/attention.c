@@ -51,6 +51,8 @@ struct item {
     float *scores;                  /* [n_rows][BLOCK_CELLS] */
     float *queries;                 /* [n_rows][head_dim_k], rounded and scaled */
     float *acc;                     /* [n_rows][head_dim_v], values in half precision: */
+    float *shrink;                  /* [n_rows][BLOCK_CELLS] */
+    bool shrinks[MAX_ROWS];         /* whose row of shrink is not 1 all over */
     const float *q[MAX_ROWS];
     float *out[MAX_ROWS];
     float max[MAX_ROWS], sum[MAX_ROWS];
@@ -85,7 +87,7 @@ static size_t own_bytes(const struct attention *a)
 {
     size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
     return round_up(BLOCK_CELLS * dk * sizeof(float)) + round_up(BLOCK_CELLS * dv * sizeof(float)) +
-           round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float)) +
+           2 * round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float)) +
            round_up(MAX_ROWS * dk * sizeof(float)) + round_up(MAX_ROWS * dv * sizeof(float));
 }
 
@@ -110,22 +112,62 @@ static bool visible(const struct attention *a, int32_t pos, int32_t q_pos)
     }
 }
 
+/* The positions of a block of cells. */
+struct span {
+    const int32_t *pos;
+    int32_t first, last; /* the smallest and the largest */
+};
+
+static struct span span_of(const int32_t *pos, size_t n)
+{
+    struct span span = {pos, pos[0], pos[0]};
+    for (size_t i = 1; i < n; i++) {
+        span.first = pos[i] < span.first ? pos[i] : span.first;
+        span.last = pos[i] > span.last ? pos[i] : span.last;
+    }
+    return span;
+}
+
+/* What a query sees is a range of positions, so the ends tell. */
+static bool all_visible(const struct attention *a, const struct span *span, int32_t q_pos)
+{
+    return visible(a, span->first, q_pos) && visible(a, span->last, q_pos);
+}
+
+/* In lanes, which compilers know how to do side by side; NaN counts for nothing. */
+static float largest(const float *s, size_t n)
+{
+    enum { LANES = 8 };
+    float max[LANES];
+    for (size_t i = 0; i < LANES; i++)
+        max[i] = -INFINITY;
+    size_t c = 0;
+    for (; c + LANES <= n; c += LANES) {
+        for (size_t i = 0; i < LANES; i++)
+            max[i] = s[c + i] > max[i] ? s[c + i] : max[i];
+    }
+    for (; c < n; c++)
+        max[0] = s[c] > max[0] ? s[c] : max[0];
+    for (size_t i = 1; i < LANES; i++)
+        max[0] = max[i] > max[0] ? max[i] : max[0];
+    return max[0];
+}
+
 /* Turn the raw products of one query row into logits: soft cap, slope, mask.
  * Returns the largest. */
-static float make_logits(const struct attention *a, size_t head, int32_t q_pos, const int32_t *pos,
-                         size_t n, float *s)
+static float make_logits(const struct attention *a, size_t head, int32_t q_pos,
+                         const struct span *span, size_t n, float *s)
 {
-    float max = -INFINITY;
     if (a->soft_cap != 0)
         soft_cap(s, a->soft_cap, n, s);
-    for (size_t c = 0; c < n; c++) {
-        if (a->slopes)
-            s[c] -= a->slopes[head] * fabsf((float)pos[c] - (float)q_pos);
-        if (!visible(a, pos[c], q_pos))
-            s[c] = -INFINITY;
-        max = fmaxf(max, s[c]);
+    for (size_t c = 0; a->slopes && c < n; c++)
+        s[c] -= a->slopes[head] * fabsf((float)span->pos[c] - (float)q_pos);
+    if (!all_visible(a, span, q_pos)) {
+        for (size_t c = 0; c < n; c++)
+            if (!visible(a, span->pos[c], q_pos))
+                s[c] = -INFINITY;
     }
-    return max;
+    return largest(s, n);
 }
 
 /* One more block of the online softmax of row i: scores become weights, what is
@@ -142,12 +184,22 @@ static void absorb_scores(const struct call *c, struct item *it, size_t i, float
     it->sum[i] += c->k->exp_sum(s, it->max[i], n, s);
 }
 
-/* A whole block of row i with values in half precision: the running maximum and
- * the sum go cell by cell, on from where the stretch has come. */
-static void absorb_half(const struct call *c, struct item *it, size_t i, size_t n, float *s)
+/* The scores of row i, whose values are summed in half precision, become weights:
+ * the running maximum and the sum go cell by cell, on from where the stretch has
+ * come. Most blocks do not raise the maximum. */
+static void absorb_half(const struct call *c, struct item *it, size_t i, float block_max, size_t n,
+                        float *s)
 {
-    float shrink[BLOCK_CELLS], max = it->part_max[i], sum = it->part_sum[i];
-    size_t dv = (size_t)c->a->head_dim_v;
+    float *shrink = it->shrink + i * BLOCK_CELLS;
+    float max = it->part_max[i], sum = it->part_sum[i];
+    it->shrinks[i] = block_max > max;
+    if (!it->shrinks[i]) {
+        if (block_max == -INFINITY)
+            memset(s, 0, n * sizeof *s);
+        else
+            it->part_sum[i] += c->k->exp_sum(s, max, n, s);
+        return;
+    }
     for (size_t j = 0; j < n; j++) {
         shrink[j] = 1;
         if (s[j] > max) {
@@ -156,12 +208,9 @@ static void absorb_half(const struct call *c, struct item *it, size_t i, size_t 
         }
         s[j] = s[j] == -INFINITY ? -INFINITY : s[j] - max;
     }
-    if (max == -INFINITY)
-        return;
     c->k->exp_sum(s, 0, n, s);
     for (size_t j = 0; j < n; j++)
         sum = sum * shrink[j] + s[j];
-    c->k->values_half(s, shrink, it->values, n, dv, it->acc + i * dv);
     it->part_sum[i] = sum;
     it->part_max[i] = max;
 }
@@ -197,12 +246,15 @@ static size_t head_of(const struct call *c, const struct item *it, size_t i, siz
     return (size_t)it->kv_head * group_of(c->a) + first_head + i % n_heads;
 }
 
-static bool any_visible(const struct call *c, const struct item *it, const int32_t *pos, size_t n)
+static bool any_visible(const struct call *c, const struct item *it, const struct span *span,
+                        size_t n)
 {
     for (int32_t i = 0; i < it->n_queries; i++) {
         int32_t q_pos = c->q_pos[it->first_query + i];
+        if (all_visible(c->a, span, q_pos))
+            return true;
         for (size_t j = 0; j < n; j++) {
-            if (visible(c->a, pos[j], q_pos))
+            if (visible(c->a, span->pos[j], q_pos))
                 return true;
         }
     }
@@ -213,11 +265,12 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
                      size_t n)
 {
     const struct attention *a = c->a;
-    const int32_t *cells = it->sequence->cells + begin, *pos = it->sequence->pos + begin;
+    const int32_t *cells = it->sequence->cells + begin;
+    struct span span = span_of(it->sequence->pos + begin, n);
     size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
     const uint8_t *k = (const uint8_t *)a->k + (size_t)it->kv_head * a->k_head_bytes;
     const uint8_t *v = (const uint8_t *)a->v + (size_t)it->kv_head * a->v_head_bytes;
-    if (!any_visible(c, it, pos, n))
+    if (!any_visible(c, it, &span, n))
         return;
     for (size_t j = 0; j < n; j++)
         c->k->decode(a->k_dtype, k + (size_t)cells[j] * a->k_cell_bytes, it->keys + j * dk, dk);
@@ -229,15 +282,18 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     for (size_t i = 0; i < it->n_rows; i++) {
         float *s = it->scores + i * BLOCK_CELLS;
         int32_t q_pos = c->q_pos[it->first_query + (int32_t)(i / n_heads)];
-        float max = make_logits(a, head_of(c, it, i, first_head), q_pos, pos, n, s);
+        float max = make_logits(a, head_of(c, it, i, first_head), q_pos, &span, n, s);
         if (halves)
-            absorb_half(c, it, i, n, s);
+            absorb_half(c, it, i, max, n, s);
         else if (max == -INFINITY)
             memset(s, 0, n * sizeof *s);
         else
             absorb_scores(c, it, i, max, n, s);
     }
-    if (!halves)
+    if (halves)
+        c->k->values_half(it->scores, it->shrink, it->shrinks, BLOCK_CELLS, it->n_rows, it->values,
+                          n, dv, it->acc);
+    else
         c->k->values(it->scores, BLOCK_CELLS, it->n_rows, it->values, n, dv, it->out);
 }
 
@@ -341,6 +397,8 @@ static void do_item(const struct call *c, size_t number, uint8_t *own)
     it.values = (float *)(void *)own;
     own += round_up(BLOCK_CELLS * dv * sizeof(float));
     it.scores = (float *)(void *)own;
+    own += round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float));
+    it.shrink = (float *)(void *)own;
     own += round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float));
     it.queries = (float *)(void *)own;
     own += round_up(MAX_ROWS * dk * sizeof(float));

@@ -146,7 +146,7 @@ INLINE void value_halves(const float *weights, const float *shrink, const float 
     for (size_t c = 0; c < n_k; c++) {
         if (weights[c] == 0)
             continue;
-        if (shrink[c] != 1) {
+        if (shrink && shrink[c] != 1) {
             for (size_t i = 0; i < n_v; i++)
                 sum[i] = vf_half(vf_mul(sum[i], vf_set(shrink[c])));
         }
@@ -159,6 +159,7 @@ INLINE void value_halves(const float *weights, const float *shrink, const float 
         vf_store(acc + d + VF_LANES * i, sum[i]);
 }
 
+/* One row; shrink NULL: 1 all over. */
 INLINE void values_half(const float *weights, const float *shrink, const float *v, size_t n_k,
                         size_t dim, float *acc)
 {
@@ -171,7 +172,7 @@ INLINE void values_half(const float *weights, const float *shrink, const float *
         if (weights[c] == 0)
             continue;
         for (size_t i = d; i < dim; i++) {
-            float kept = f16_to_f32(f32_to_f16(acc[i] * shrink[c]));
+            float kept = shrink ? f16_to_f32(f32_to_f16(acc[i] * shrink[c])) : acc[i];
             acc[i] = f16_to_f32(f32_to_f16(fmaf(v[c * dim + i], weights[c], kept)));
         }
     }
@@ -223,10 +224,13 @@ INLINE void activate_lanes(enum activation act, const float *x, size_t n, float 
     {                                                                                              \
         decode_cache(dtype, blocks, out, n);                                                       \
     }                                                                                              \
-    void values_half_##isa(const float *weights, const float *shrink, const float *v, size_t n_k,  \
-                           size_t dim, float *acc)                                                 \
+    void values_half_##isa(const float *weights, const float *shrink, const bool *shrinks,         \
+                           size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,      \
+                           float *acc)                                                             \
     {                                                                                              \
-        values_half(weights, shrink, v, n_k, dim, acc);                                            \
+        for (size_t i = 0; i < n_q; i++)                                                           \
+            values_half(weights + i * stride, shrinks[i] ? shrink + i * stride : NULL, v, n_k,     \
+                        dim, acc + i * dim);                                                       \
     }                                                                                              \
     float exp_sum_##isa(const float *x, float max, size_t n, float *y)                             \
     {                                                                                              \

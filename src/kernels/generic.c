@@ -203,15 +203,19 @@ static float half(float f)
     return f16_to_f32(f32_to_f16(f));
 }
 
-void values_half_generic(const float *weights, const float *shrink, const float *v, size_t n_k,
-                         size_t dim, float *acc)
+void values_half_generic(const float *weights, const float *shrink, const bool *shrinks,
+                         size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,
+                         float *acc)
 {
-    for (size_t c = 0; c < n_k; c++) {
-        if (weights[c] == 0)
-            continue;
-        for (size_t i = 0; i < dim; i++) {
-            float kept = shrink[c] == 1 ? acc[i] : half(acc[i] * shrink[c]);
-            acc[i] = half(fmaf(v[c * dim + i], weights[c], kept));
+    for (size_t r = 0; r < n_q; r++, weights += stride, shrink += stride, acc += dim) {
+        for (size_t c = 0; c < n_k; c++) {
+            if (weights[c] == 0)
+                continue;
+            bool shrinking = shrinks[r] && shrink[c] != 1;
+            for (size_t i = 0; i < dim; i++) {
+                float kept = shrinking ? half(acc[i] * shrink[c]) : acc[i];
+                acc[i] = half(fmaf(v[c * dim + i], weights[c], kept));
+            }
         }
     }
 }

@@ -5,8 +5,8 @@
  * softmax, attention over a cache. The fastest instruction set the processor
  * has is chosen at first use; the environment variable MLXCEL_ISA (generic;
  * avx2, avx512 on x86-64; neon, neon_dot on AArch64) limits it. Constant after
- * that: everything here may be called from any thread, except that a worker pool, and so every function that
- * takes one, serves one caller at a time.
+ * that: everything here may be called from any thread, except that a worker pool, and so every
+ * function that takes one, serves one caller at a time.
  *
  * All arithmetic is in F32. Weights in a block format are multiplied with
  * activations rounded to 8 bits per block of 32 (of 256, where the weights come

@@ -113,11 +113,14 @@ struct kernel_table {
     /* out[i][0..dim) += sum over c of weights[i * stride + c] * v[c] */
     void (*values)(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                    size_t dim, float *const *out);
-    /* acc = half(half(acc * shrink[c]) + weights[c] * v[c]) for c of n_k in their
+    /* For each of n_q rows, whose weights begin `stride` apart and whose acc, dim:
+     * acc = half(half(acc * shrink[c]) + weights[c] * v[c]) for c of n_k in their
      * order, where half rounds to half precision; cells of weight 0 are left
-     * out. v [n_k][dim]. */
-    void (*values_half)(const float *weights, const float *shrink, const float *v, size_t n_k,
-                        size_t dim, float *acc);
+     * out. shrink is like weights, but 1 all over for a row i without shrinks[i],
+     * where it is not read. v [n_k][dim]. */
+    void (*values_half)(const float *weights, const float *shrink, const bool *shrinks,
+                        size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,
+                        float *acc);
     /* y[i] = exp(x[i] - max), returns their sum; y may be x */
     float (*exp_sum)(const float *x, float max, size_t n, float *y);
     void (*activate)(enum activation act, const float *x, size_t n, float *y);
@@ -139,8 +142,9 @@ const struct kernel_table *kernel_table_at(size_t i);
 extern const struct kernel_table kernels_generic;
 void quantize_generic(const float *x, size_t n, const struct act_row *out);
 void quantize_wide_generic(const float *x, size_t n, const struct act_row *out);
-void values_half_generic(const float *weights, const float *shrink, const float *v, size_t n_k,
-                         size_t dim, float *acc);
+void values_half_generic(const float *weights, const float *shrink, const bool *shrinks,
+                         size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,
+                         float *acc);
 void unpack_generic(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
 void panel_dot_generic(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
                        size_t n, size_t n_tokens, float *const *acc);

@@ -364,26 +364,30 @@ static void scores_and_values_agree(void **state)
     }
 }
 
+/* Rows that shrink, rows with weights of 0, and neighbours that have neither. */
 static void half_precision_sums_agree(void **state)
 {
     (void)state;
     static const size_t dims[] = {1, 8, 13, 40, 64, 80, 128, 200};
-    enum { CELLS = 64, MAX_DIM = 200 };
-    static float v[CELLS * MAX_DIM], weights[CELLS], shrink[CELLS];
+    enum { CELLS = 61, STRIDE = 64, MAX_DIM = 200, ROWS = 7 };
+    static const bool shrinks[ROWS] = {true, false, false, false, true, false, false};
+    static float v[CELLS * MAX_DIM], weights[ROWS * STRIDE], shrink[ROWS * STRIDE];
+    static float want[ROWS * MAX_DIM], got[ROWS * MAX_DIM];
     fill(v, CELLS * MAX_DIM, 1);
-    fill(weights, CELLS, 1);
-    for (size_t i = 0; i < CELLS; i++) {
-        weights[i] = i % 9 ? fabsf(weights[i]) : 0;
-        shrink[i] = i % 11 ? 1.0f : 0.7f;
+    fill(weights, ROWS * STRIDE, 1);
+    for (size_t i = 0; i < ROWS * STRIDE; i++) {
+        size_t row = i / STRIDE;
+        weights[i] = row % 3 == 0 && i % 9 == 0 ? 0 : fabsf(weights[i]) + 0.01f;
+        shrink[i] = !shrinks[row] ? NAN : i % 11 ? 1.0f : 0.7f;
     }
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
-        float want[MAX_DIM] = {0}, got[MAX_DIM];
-        values_half_generic(weights, shrink, v, CELLS, dims[i], want);
+        memset(want, 0, sizeof want);
+        values_half_generic(weights, shrink, shrinks, STRIDE, ROWS, v, CELLS, dims[i], want);
         EACH_TABLE(k)
         {
             memset(got, 0, sizeof got);
-            k->values_half(weights, shrink, v, CELLS, dims[i], got);
-            assert_memory_equal(got, want, dims[i] * sizeof *got);
+            k->values_half(weights, shrink, shrinks, STRIDE, ROWS, v, CELLS, dims[i], got);
+            assert_memory_equal(got, want, ROWS * dims[i] * sizeof *got);
         }
     }
 }
