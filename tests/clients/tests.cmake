@@ -47,3 +47,10 @@ if(TARGET mlxcel-server)
   set_tests_properties(clients.embeddings PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77
     ENVIRONMENT "MLXCEL_SHARED=${MLXCEL_SHARED}")
 endif()
+
+# A whole tool loop with npm's openai and the shipped model.
+if(TARGET mlxcel-server)
+  add_test(NAME clients.tale COMMAND sh ${CMAKE_CURRENT_SOURCE_DIR}/clients/tale/run.sh
+    $<TARGET_FILE:mlxcel-server> ${CMAKE_SOURCE_DIR}/models/tale ${CMAKE_BINARY_DIR}/clients/tale)
+  set_tests_properties(clients.tale PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()

@@ -11,14 +11,15 @@ static const struct {
     uint32_t weight; /* of a thousand */
     void (*make)(struct random *random, struct conversation *c);
 } tasks[TASK_KINDS] = {
-    [TASK_STORY] = {"story", 150, make_story},
-    [TASK_STORY_QUESTION] = {"story_question", 170, make_story_question},
+    [TASK_STORY] = {"story", 140, make_story},
+    [TASK_STORY_QUESTION] = {"story_question", 150, make_story_question},
     [TASK_ARITHMETIC] = {"arithmetic", 150, make_arithmetic},
     [TASK_LOOKUP] = {"lookup", 100, make_lookup},
     [TASK_SMALL_TALK] = {"small_talk", 50, make_small_talk},
-    [TASK_TOOL] = {"tool", 190, make_tool_call},
-    [TASK_TOOL_ANSWER] = {"tool_answer", 150, make_tool_answer},
-    [TASK_PLAIN] = {"plain", 40, make_plain_story},
+    [TASK_TOOL] = {"tool", 150, make_tool_call},
+    [TASK_TOOL_ANSWER] = {"tool_answer", 120, make_tool_answer},
+    [TASK_PLAIN] = {"plain", 30, make_plain_story},
+    [TASK_ECHO] = {"echo", 110, make_echo},
 };
 
 const char *task_name(enum task_kind kind)
@@ -69,8 +70,8 @@ void make_conversation_of(enum task_kind kind, struct random *random, struct are
     static const char *const systems[] = {"You are a helpful assistant.", "You are Tale.",
                                           "You are a friendly storyteller.",
                                           "Answer in simple English.", NULL};
-    bool pirate = c->pirate;
-    *c = (struct conversation){.arena = arena, .kind = kind, .pirate = pirate};
+    *c = (struct conversation){
+        .arena = arena, .kind = kind, .pirate = c->pirate, .any_json = c->any_json};
     c->thinking = kind != TASK_PLAIN && chance(random, 50);
     if (kind != TASK_PLAIN && chance(random, 40))
         add_message(c, ROLE_SYSTEM, pick(random, systems));

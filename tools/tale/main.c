@@ -9,25 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The models' shapes and how long each learns. */
-static const struct recipe {
-    const char *name;
-    struct net_config config;
-    struct training training;
-} recipes[] = {
-    {"tale",
-     {VOCAB_SIZE, 128, 6, 4, 384, 1024, 1e-5f, 10000.0f},
-     {.n_steps = 3000, .n_tokens = 4096, .learning_rate = 3e-3f, .weight_decay = 0.05f, .seed = 1}},
-    {"tale-draft",
-     {VOCAB_SIZE, 64, 4, 4, 192, 1024, 1e-5f, 10000.0f},
-     {.n_steps = 2500, .n_tokens = 4096, .learning_rate = 4e-3f, .weight_decay = 0.05f, .seed = 2}},
-    {"tale-pirate-lora",
-     {VOCAB_SIZE, 128, 6, 4, 384, 1024, 1e-5f, 10000.0f},
-     {.n_steps = 300, .n_tokens = 4096, .learning_rate = 2e-3f, .seed = 3, .pirate = true}},
-};
-
-enum { LORA_RANK = 8, TOKENIZER_CONVERSATIONS = 20000 };
-static const float lora_alpha = 16.0f;
+enum { TOKENIZER_CONVERSATIONS = 20000 };
 
 static int fail(const struct error *err)
 {
@@ -63,45 +45,75 @@ static int command_tokenizer(int argc, char **argv)
     return ok ? 0 : fail(&err);
 }
 
-/* tale train NAME FOLDER [STEPS]: make one of the models; FOLDER has
- * tokenizer.json and receives the weights. An adapter's base stands in
- * FOLDER/../tale. */
+/* tale train RECIPE FOLDER [STEPS [THREADS]]: make one of the models; FOLDER has
+ * tokenizer.json and receives the weights, now and then and at the end. An
+ * adapter's base stands in FOLDER/../tale. The number of threads changes nothing
+ * but the time. */
 static int command_train(int argc, char **argv)
 {
-    const struct recipe *recipe = NULL;
-    for (size_t i = 0; argc >= 2 && i < sizeof recipes / sizeof *recipes; i++)
-        if (strcmp(argv[0], recipes[i].name) == 0)
-            recipe = &recipes[i];
+    const struct recipe *recipe = argc >= 2 ? find_recipe(argv[0]) : NULL;
     if (!recipe) {
-        fprintf(stderr, "usage: tale train tale|tale-draft|tale-pirate-lora FOLDER [STEPS]\n");
+        fprintf(stderr, "usage: tale train RECIPE FOLDER [STEPS [THREADS]]\n");
         return 1;
     }
     struct training training = recipe->training;
-    if (argc > 2)
+    training.save = training.pirate ? net_save_lora : net_save;
+    training.folder = argv[1];
+    int n_threads = argc > 3 ? atoi(argv[3]) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (argc > 2) {
         training.n_steps = atoi(argv[2]);
+        training.stop = 0;
+    }
+    if (training.n_steps < 1 || n_threads < 1) {
+        fprintf(stderr, "tale: steps and threads are numbers from 1\n");
+        return 1;
+    }
     struct error err;
     char *base = text_format("%s/../tale", argv[1]);
     char *vocabulary = text_format("%s/tokenizer.json", training.pirate && base ? base : argv[1]);
-    struct worker_settings workers = {.n_threads = (int32_t)sysconf(_SC_NPROCESSORS_ONLN),
-                                      .poll = 50};
+    struct worker_settings workers = {.n_threads = n_threads, .poll = 50};
     struct worker_pool *pool = worker_pool_create(&workers, &err);
     struct bpe *bpe = pool && vocabulary ? bpe_load(vocabulary, &err) : NULL;
     struct net *net =
         bpe ? net_create(&recipe->config, training.n_tokens, training.seed, pool) : NULL;
     bool ok = net != NULL;
+    if (ok && training.goes_on)
+        ok = net_load(net, argv[1], &err);
     if (ok && training.pirate)
         ok = base && net_load(net, base, &err) &&
-             (net_add_lora(net, LORA_RANK, lora_alpha, training.seed) || error_memory(&err));
+             (net_add_lora(net, LORA_RANK, LORA_ALPHA, training.seed) || error_memory(&err));
     if (ok) {
-        float first, last = train(net, bpe, &training, &first);
+        float first, last = 0;
+        ok = train(net, bpe, &training, &first, &last, &err);
         printf("%s: loss %.4f at the beginning, %.4f at the end\n", recipe->name, (double)first,
                (double)last);
-        ok = (training.pirate ? net_save_lora : net_save)(net, argv[1], &err);
     }
     net_free(net);
     bpe_free(bpe);
     worker_pool_free(pool);
     free(vocabulary);
+    free(base);
+    return ok ? 0 : fail(&err);
+}
+
+/* tale merge ADAPTER FOLDER: write a model with the adapter's products added to
+ * its base, which stands in ADAPTER/../tale. FOLDER receives config.json and
+ * model.safetensors; the rest of a model's files are the base's. */
+static int command_merge(int argc, char **argv)
+{
+    if (argc != 2) {
+        fprintf(stderr, "usage: tale merge ADAPTER FOLDER\n");
+        return 1;
+    }
+    struct error err;
+    const struct recipe *recipe = find_recipe("tale-pirate-lora");
+    char *base = text_format("%s/../tale", argv[0]);
+    struct net *net = base ? net_create(&recipe->config, 1, 1, NULL) : NULL;
+    bool ok = net ? net_load(net, base, &err) &&
+                        (net_add_lora(net, LORA_RANK, LORA_ALPHA, 1) || error_memory(&err)) &&
+                        net_load_lora(net, argv[0], &err) && net_save(net, argv[1], &err)
+                  : error_memory(&err);
+    net_free(net);
     free(base);
     return ok ? 0 : fail(&err);
 }
@@ -147,7 +159,8 @@ static void print_held_out(const struct conversation *c)
     struct segment segments[MAX_SEGMENTS];
     struct str prompt = {0}, line = {0};
     int n = render(c, segments);
-    for (int i = 0; i < n && !(segments[i].is_answer); i++)
+    /* The last run is what the model has to write. */
+    for (int i = 0; i < n - 1; i++)
         str_append_text(&prompt, segments[i].text);
     json_t *root = json_pack("{s:s, s:b, s:o, s:o, s:o, s:s}", "task", task_name(c->kind),
                              "thinking", c->thinking, "messages", messages, "tools",
@@ -159,8 +172,8 @@ static void print_held_out(const struct conversation *c)
     str_free(&line);
 }
 
-/* tale held-out N: N held-out requests of each task but small talk and plain
- * text, one JSON object a line. */
+/* tale held-out N: N held-out requests of each task but small talk, echoes and
+ * plain text, one JSON object a line. */
 static int command_held_out(int argc, char **argv)
 {
     if (argc != 1 || atoi(argv[0]) < 1) {
@@ -170,7 +183,7 @@ static int command_held_out(int argc, char **argv)
     struct random random;
     random_seed(&random, 77);
     for (enum task_kind kind = 0; kind < TASK_KINDS; kind++) {
-        if (kind == TASK_PLAIN || kind == TASK_SMALL_TALK)
+        if (kind == TASK_PLAIN || kind == TASK_SMALL_TALK || kind == TASK_ECHO)
             continue;
         for (int n = 0; n < atoi(argv[0]);) {
             struct arena arena = {0};
@@ -198,7 +211,7 @@ static int command_show(int argc, char **argv)
         make_conversation(&random, &arena, &c);
         int n = render(&c, segments);
         for (int k = 0; k < n; k++)
-            printf(segments[k].is_answer ? "[[%s]]" : "%s", segments[k].text);
+            printf(k == n - 1 ? "[[%s]]" : "%s", segments[k].text);
         puts("\n----");
         arena_free(&arena);
     }
@@ -212,11 +225,12 @@ int main(int argc, char **argv)
         int (*run)(int argc, char **argv);
     } commands[] = {{"tokenizer", command_tokenizer},
                     {"train", command_train},
+                    {"merge", command_merge},
                     {"held-out", command_held_out},
                     {"show", command_show}};
     for (size_t i = 0; argc > 1 && i < sizeof commands / sizeof *commands; i++)
         if (strcmp(argv[1], commands[i].name) == 0)
             return commands[i].run(argc - 2, argv + 2);
-    fprintf(stderr, "usage: tale tokenizer|train|held-out|show ...\n");
+    fprintf(stderr, "usage: tale tokenizer|train|merge|held-out|show ...\n");
     return 1;
 }

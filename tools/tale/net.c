@@ -415,8 +415,7 @@ static void backward(struct net *net, const struct net_batch *batch, size_t n_ta
 
 /* ---- the adapter ---- */
 
-/* effective = base + alpha / rank * B A */
-static void merge_lora(struct net *net)
+void net_merge_lora(struct net *net)
 {
     memcpy(net->effective, net->parameters, net->n_parameters * sizeof(float));
     float scale = net->lora_alpha / (float)net->lora_rank;
@@ -496,6 +495,7 @@ bool net_add_lora(struct net *net, int32_t rank, float alpha, uint32_t seed)
                             &random);
     net->lora_rank = rank;
     net->lora_alpha = alpha;
+    net_merge_lora(net);
     net->n_updates = 0;
     memset(net->adam_m, 0, net->n_parameters * sizeof(float));
     memset(net->adam_v, 0, net->n_parameters * sizeof(float));
@@ -508,7 +508,7 @@ float net_loss(struct net *net, const struct net_batch *batch, bool with_backwar
 {
     size_t e = (size_t)net->config.n_embd, n = (size_t)batch->n;
     if (net->lora_rank)
-        merge_lora(net);
+        net_merge_lora(net);
     const float *embedding = net_weight(net, &net->embedding);
     for (size_t t = 0; t < n; t++)
         memcpy(net->x + t * e, embedding + (size_t)batch->token[t] * e, e * sizeof(float));

@@ -67,6 +67,9 @@ static inline const float *net_weight(const struct net *net, const struct tensor
     return (net->effective ? net->effective : net->parameters) + place->offset;
 }
 
+/* effective = base + alpha / rank * B A; after each change of A or B. */
+void net_merge_lora(struct net *net);
+
 /* ---- attention.c ---- */
 
 /* Causal attention within documents. q, k, v, out: [n][n_embd], log_sum:

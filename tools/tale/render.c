@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static void close_segment(struct segment *out, int *n, struct str *text, bool is_answer,
+static void close_segment(struct segment *out, int *n, struct str *text, enum teaching teaches,
                           struct arena *arena)
 {
     if (!text->len)
@@ -14,7 +14,7 @@ static void close_segment(struct segment *out, int *n, struct str *text, bool is
         fprintf(stderr, "tale: too many segments\n");
         exit(1);
     }
-    out[*n] = (struct segment){arena_duplicate(arena, str_slice(text)), is_answer};
+    out[*n] = (struct segment){arena_duplicate(arena, str_slice(text)), teaches};
     ++*n;
     str_clear(text);
 }
@@ -51,7 +51,7 @@ int render(const struct conversation *c, struct segment out[MAX_SEGMENTS])
     int n = 0;
     if (c->kind == TASK_PLAIN) {
         str_append_format(&text, "%s<|endoftext|>", c->messages[0].text);
-        close_segment(out, &n, &text, true, c->arena);
+        close_segment(out, &n, &text, TEACHES_ALL, c->arena);
         str_free(&text);
         return n;
     }
@@ -73,15 +73,16 @@ int render(const struct conversation *c, struct segment out[MAX_SEGMENTS])
             /* Thoughts of earlier answers are not shown again. */
             bool last = i == c->n_messages - 1;
             str_append_text(&text, "<|im_start|>assistant\n");
+            close_segment(out, &n, &text, TEACHES_ALL, c->arena);
             if (last && !c->thinking)
                 str_append_text(&text, "<think>\n\n</think>\n\n");
-            close_segment(out, &n, &text, false, c->arena);
+            close_segment(out, &n, &text, TEACHES_NOTHING, c->arena);
             if (last && c->thinking)
                 str_append_format(&text, "<think>\n%s\n</think>\n\n", m->thought);
             render_reply(m, &text);
             /* Earlier answers stand without their thoughts, which is not how
-             * they are to be written: only the last one teaches. */
-            close_segment(out, &n, &text, last, c->arena);
+             * they are to begin. */
+            close_segment(out, &n, &text, last ? TEACHES_ALL : TEACHES_AFTER_FIRST, c->arena);
             str_append_char(&text, '\n');
             break;
         }

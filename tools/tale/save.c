@@ -95,15 +95,15 @@ bool net_save(const struct net *net, const char *folder, struct error *err)
     const struct net_config *c = &net->config;
     struct tensor_file file = {.header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt")};
     add_tensor(&file, "model.embed_tokens.weight", c->n_vocab, c->n_embd,
-               net->parameters + net->embedding.offset);
+               net_weight(net, &net->embedding));
     for (int32_t l = 0; l < c->n_layers; l++)
         for (int t = 0; t < LAYER_TENSORS; t++) {
             const struct tensor_place *w = &net->layers[l][t];
             char name[96];
             snprintf(name, sizeof name, "model.layers.%d.%s.weight", (int)l, layer_tensor_names[t]);
-            add_tensor(&file, name, w->rows, w->columns, net->parameters + w->offset);
+            add_tensor(&file, name, w->rows, w->columns, net_weight(net, w));
         }
-    add_tensor(&file, "model.norm.weight", 1, c->n_embd, net->parameters + net->final_norm.offset);
+    add_tensor(&file, "model.norm.weight", 1, c->n_embd, net_weight(net, &net->final_norm));
     if (!write_tensors(&file, folder, "model.safetensors", err))
         return false;
     return write_json(
@@ -120,6 +120,12 @@ bool net_save(const struct net *net, const char *folder, struct error *err)
         folder, "config.json", err);
 }
 
+static void lora_name(char name[128], int32_t layer, int tensor, char which)
+{
+    snprintf(name, 128, "base_model.model.model.layers.%d.%s.lora_%c.weight", (int)layer,
+             layer_tensor_names[tensor], which);
+}
+
 bool net_save_lora(const struct net *net, const char *folder, struct error *err)
 {
     struct tensor_file file = {.header = json_pack("{s:{s:s}}", "__metadata__", "format", "pt")};
@@ -132,15 +138,12 @@ bool net_save_lora(const struct net *net, const char *folder, struct error *err)
             if (!is_projection(t))
                 continue;
             const struct tensor_place *w = &net->layers[l][t];
+            const struct lora_pair *pair = &net->lora[l][t];
             char name[128];
-            snprintf(name, sizeof name, "base_model.model.model.layers.%d.%s.lora_A.weight", (int)l,
-                     layer_tensor_names[t]);
-            add_tensor(&file, name, net->lora_rank, w->columns,
-                       net->lora_parameters + net->lora[l][t].a);
-            snprintf(name, sizeof name, "base_model.model.model.layers.%d.%s.lora_B.weight", (int)l,
-                     layer_tensor_names[t]);
-            add_tensor(&file, name, w->rows, net->lora_rank,
-                       net->lora_parameters + net->lora[l][t].b);
+            lora_name(name, l, t, 'A');
+            add_tensor(&file, name, net->lora_rank, w->columns, net->lora_parameters + pair->a);
+            lora_name(name, l, t, 'B');
+            add_tensor(&file, name, w->rows, net->lora_rank, net->lora_parameters + pair->b);
         }
     if (!write_tensors(&file, folder, "adapter_model.safetensors", err)) {
         json_decref(modules);
@@ -154,15 +157,16 @@ bool net_save_lora(const struct net *net, const char *folder, struct error *err)
                       folder, "adapter_config.json", err);
 }
 
-static bool read_tensor(const struct model_file *file, const char *name,
-                        const struct tensor_place *w, float *to, struct error *err)
+/* An F16 tensor of rows x columns into the array to. */
+static bool read_tensor(const struct model_file *file, const char *name, int32_t rows,
+                        int32_t columns, float *to, struct error *err)
 {
     const struct tensor_view *tensor = model_file_find_tensor(file, name);
-    size_t n = (size_t)w->rows * (size_t)w->columns;
+    size_t n = (size_t)rows * (size_t)columns;
     if (!tensor || tensor->dtype != DTYPE_F16 || tensor->n_bytes != 2 * n)
         return error_set(err, ERR_FORMAT, "%s: no F16 tensor '%s' of %d x %d",
-                         model_file_path(file), name, (int)w->rows, (int)w->columns);
-    dtype_decode(tensor->dtype, tensor->data, to + w->offset, n);
+                         model_file_path(file), name, (int)rows, (int)columns);
+    dtype_decode(tensor->dtype, tensor->data, to, n);
     return true;
 }
 
@@ -171,15 +175,91 @@ bool net_load(struct net *net, const char *folder, struct error *err)
     struct model_file *file;
     if (!model_file_open(folder, NULL, &file, err))
         return false;
-    bool ok =
-        read_tensor(file, "model.embed_tokens.weight", &net->embedding, net->parameters, err) &&
-        read_tensor(file, "model.norm.weight", &net->final_norm, net->parameters, err);
-    for (int32_t l = 0; ok && l < net->config.n_layers; l++)
+    const struct net_config *c = &net->config;
+    bool ok = read_tensor(file, "model.embed_tokens.weight", c->n_vocab, c->n_embd,
+                          net->parameters + net->embedding.offset, err) &&
+              read_tensor(file, "model.norm.weight", 1, c->n_embd,
+                          net->parameters + net->final_norm.offset, err);
+    for (int32_t l = 0; ok && l < c->n_layers; l++)
         for (int t = 0; ok && t < LAYER_TENSORS; t++) {
+            const struct tensor_place *w = &net->layers[l][t];
             char name[96];
             snprintf(name, sizeof name, "model.layers.%d.%s.weight", (int)l, layer_tensor_names[t]);
-            ok = read_tensor(file, name, &net->layers[l][t], net->parameters, err);
+            ok = read_tensor(file, name, w->rows, w->columns, net->parameters + w->offset, err);
         }
     model_file_close(file);
+    return ok;
+}
+
+/* A whole file; the caller frees. */
+static bool read_bytes(const char *path, struct str *out, struct error *err)
+{
+    FILE *file = fopen(path, "rb");
+    char buffer[4096];
+    size_t n;
+    while (file && (n = fread(buffer, 1, sizeof buffer, file)) > 0)
+        str_append(out, buffer, n);
+    bool ok = file && !ferror(file) && !out->failed;
+    if (!ok)
+        error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
+    if (file)
+        fclose(file);
+    return ok;
+}
+
+/* An F16 tensor of a safetensors file in memory. Only what write_tensors writes
+ * is read. */
+static bool take_tensor(const struct str *bytes, size_t data_begin, json_t *header,
+                        const char *name, size_t n, float *to, struct error *err)
+{
+    json_t *offsets = json_object_get(json_object_get(header, name), "data_offsets");
+    json_int_t begin = json_integer_value(json_array_get(offsets, 0));
+    json_int_t end = json_integer_value(json_array_get(offsets, 1));
+    size_t room = bytes->len - data_begin;
+    if (begin < 0 || end < begin || (size_t)end > room || (size_t)(end - begin) != 2 * n)
+        return error_set(err, ERR_FORMAT, "no F16 tensor '%s' of %zu values", name, n);
+    dtype_decode(DTYPE_F16, (const unsigned char *)bytes->data + data_begin + begin, to, n);
+    return true;
+}
+
+static bool take_adapter(struct net *net, const struct str *bytes, struct error *err)
+{
+    uint64_t header_len = 0;
+    for (size_t i = 0; bytes->len >= 8 && i < 8; i++)
+        header_len |= (uint64_t)(unsigned char)bytes->data[i] << 8 * i;
+    if (bytes->len < 8 || header_len > bytes->len - 8)
+        return error_set(err, ERR_FORMAT, "the header is cut off");
+    json_t *header = json_parse((struct slice){bytes->data + 8, header_len}, err);
+    size_t data_begin = 8 + (size_t)header_len, rank = (size_t)net->lora_rank;
+    bool ok = header != NULL;
+    for (int32_t l = 0; ok && l < net->config.n_layers; l++)
+        for (int t = 0; ok && t < LAYER_TENSORS; t++) {
+            if (!is_projection(t))
+                continue;
+            const struct tensor_place *w = &net->layers[l][t];
+            char name[128];
+            lora_name(name, l, t, 'A');
+            ok = take_tensor(bytes, data_begin, header, name, rank * (size_t)w->columns,
+                             net->lora_parameters + net->lora[l][t].a, err);
+            lora_name(name, l, t, 'B');
+            ok = ok && take_tensor(bytes, data_begin, header, name, rank * (size_t)w->rows,
+                                   net->lora_parameters + net->lora[l][t].b, err);
+        }
+    json_decref(header);
+    return ok;
+}
+
+bool net_load_lora(struct net *net, const char *folder, struct error *err)
+{
+    char *path = text_format("%s/adapter_model.safetensors", folder);
+    struct str bytes = {0};
+    struct error why;
+    bool ok = path ? read_bytes(path, &bytes, err) : error_memory(err);
+    if (ok && !take_adapter(net, &bytes, &why))
+        ok = error_set(err, ERR_FORMAT, "%s: %s", path, why.message);
+    if (ok)
+        net_merge_lora(net);
+    str_free(&bytes);
+    free(path);
     return ok;
 }

@@ -9,10 +9,10 @@ struct plot {
 
 static const char *const moods[] = {"happy", "curious", "brave", "kind", "quiet", "cheerful", NULL};
 
-static struct plot make_plot(struct random *random)
+static struct plot make_plot(struct random *random, struct arena *arena)
 {
     struct plot p = {.girl = chance(random, 50)};
-    p.hero = pick(random, p.girl ? girl_names : boy_names);
+    p.hero = pick_name(random, arena, p.girl ? girl_names : boy_names);
     p.animal = pick(random, animals);
     p.place = pick(random, places);
     p.thing = pick(random, things);
@@ -143,13 +143,13 @@ static void story_turn(struct random *random, struct conversation *c, const stru
 
 void make_story(struct random *random, struct conversation *c)
 {
-    struct plot p = make_plot(random);
+    struct plot p = make_plot(random, c->arena);
     story_turn(random, c, &p);
 }
 
 void make_plain_story(struct random *random, struct conversation *c)
 {
-    struct plot p = make_plot(random);
+    struct plot p = make_plot(random, c->arena);
     add_answer(c, "", tell_story(random, c->arena, &p));
 }
 
@@ -165,7 +165,7 @@ void make_story_question(struct random *random, struct conversation *c)
                                          NULL};
     static const char *const hero[] = {"Who found the %T?", "What is the name of the hero?",
                                        "Who is the story about?", NULL};
-    struct plot p = make_plot(random);
+    struct plot p = make_plot(random, c->arena);
     story_turn(random, c, &p);
     c->expect[1] = NULL;
     const char *fact = NULL, *answer = NULL;

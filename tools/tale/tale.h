@@ -39,6 +39,7 @@ enum task_kind {
     TASK_SMALL_TALK,
     TASK_TOOL,
     TASK_TOOL_ANSWER,
+    TASK_ECHO,
     TASK_PLAIN,
     TASK_KINDS
 };
@@ -51,7 +52,8 @@ struct conversation {
     int n_messages;
     char *tools; /* JSON objects, one a line; NULL: none offered */
     bool thinking;
-    bool pirate; /* answers in the manner of the adapter */
+    bool pirate;   /* answers in the manner of the adapter */
+    bool any_json; /* as in struct training */
     /* What a right answer to the last user message holds, for scoring. */
     const char *expect[2];
 };
@@ -70,6 +72,7 @@ void make_story_question(struct random *random, struct conversation *c);
 void make_plain_story(struct random *random, struct conversation *c);
 void make_arithmetic(struct random *random, struct conversation *c);
 void make_lookup(struct random *random, struct conversation *c);
+void make_echo(struct random *random, struct conversation *c);
 void make_small_talk(struct random *random, struct conversation *c);
 void make_tool_call(struct random *random, struct conversation *c);
 void make_tool_answer(struct random *random, struct conversation *c);
@@ -91,6 +94,9 @@ uint32_t below(struct random *random, uint32_t n);
 bool chance(struct random *random, uint32_t percent);
 /* One of a NULL-terminated list. */
 const char *pick(struct random *random, const char *const *list);
+/* One of the list, or now and then a name that nobody has, so that names are
+ * copied rather than known. */
+const char *pick_name(struct random *random, struct arena *arena, const char *const *list);
 /* A formatted string in the arena. */
 char *say(struct arena *arena, const char *format, ...)
     __attribute__((nonnull(2), format(printf, 2, 3)));
@@ -101,13 +107,16 @@ extern const char *const girl_names[],
 
 /* ---- the text of a conversation (render.c) ---- */
 
-/* A run of text, and whether the model has to write it. */
+/* Which tokens of a run of text the model learns to write. All of a conversation
+ * teaches, so that copying is learned early, but for how answers must not begin. */
+enum teaching { TEACHES_ALL, TEACHES_AFTER_FIRST, TEACHES_NOTHING };
+
 struct segment {
     char *text;
-    bool is_answer;
+    enum teaching teaches;
 };
 
-enum { MAX_SEGMENTS = 2 * MAX_MESSAGES + 2 };
+enum { MAX_SEGMENTS = 3 * MAX_MESSAGES + 2 };
 
 /* The conversation as the chat template renders it; returns the number of
  * segments. */
@@ -179,11 +188,14 @@ const float *net_gradients(const struct net *net);
  * learn. */
 bool net_add_lora(struct net *net, int32_t rank, float alpha, uint32_t seed);
 
-/* config.json and model.safetensors (F16), as Hugging Face names things. */
+/* config.json and model.safetensors (F16), as Hugging Face names things; with an
+ * adapter its products are added to the matrices. */
 bool net_save(const struct net *net, const char *folder, struct error *err);
 bool net_load(struct net *net, const char *folder, struct error *err);
 /* adapter_config.json and adapter_model.safetensors, as PEFT names things. */
 bool net_save_lora(const struct net *net, const char *folder, struct error *err);
+/* Into a network that net_add_lora gave an adapter of the same rank. */
+bool net_load_lora(struct net *net, const char *folder, struct error *err);
 
 /* ---- training (train.c) ---- */
 
@@ -191,13 +203,41 @@ struct training {
     int32_t n_steps, n_tokens; /* tokens of a batch */
     float learning_rate, weight_decay;
     uint32_t seed;
+    int32_t stop; /* after so many steps of the schedule; 0: at its end */
+    /* Of a hundred conversations, those that are sums and small facts alone; and
+     * of a hundred of these, the sums. */
+    uint32_t drill, drill_sums;
+    bool any_json; /* tools answer in JSON with or without spaces, in any order */
+    bool goes_on;  /* from what is in the folder */
     bool pirate;
     bool quiet;
+    /* Writes what is learned so far into folder, at intervals and at the end;
+     * NULL: nothing is written. */
+    bool (*save)(const struct net *net, const char *folder, struct error *err);
+    const char *folder;
 };
 
-/* Train on conversations made as they are needed. Returns the mean loss of the
- * last twentieth of the steps; *first, where not NULL, receives that of the
- * first. */
-float train(struct net *net, const struct bpe *bpe, const struct training *t, float *first);
+/* Train on conversations made as they are needed. *first and *last receive the
+ * mean losses of the first and of the last twentieth of the steps. Fails where
+ * saving does. */
+bool train(struct net *net, const struct bpe *bpe, const struct training *t, float *first,
+           float *last, struct error *err);
+
+/* Mean loss on conversations kept out of training, n_batches of n_tokens. */
+float held_out_loss(struct net *net, const struct bpe *bpe, int32_t n_tokens, int n_batches,
+                    bool pirate);
+
+/* ---- what is shipped (recipes.c) ---- */
+
+enum { LORA_RANK = 8, LORA_ALPHA = 16 };
+
+struct recipe {
+    const char *name;
+    struct net_config config;
+    struct training training;
+};
+
+/* NULL: no model of that name. */
+const struct recipe *find_recipe(const char *name);
 
 #endif

@@ -100,6 +100,34 @@ void make_lookup(struct random *random, struct conversation *c)
     (chance(random, 70) ? make_fact : make_counting)(random, c);
 }
 
+/* Words in no order, to be said again: nothing teaches copying faster. */
+void make_echo(struct random *random, struct conversation *c)
+{
+    static const char *const requests[] = {"Say this: %s", "Repeat: %s", "Say after me: %s",
+                                           "Please repeat %s", NULL};
+    static const char *const *const lists[] = {girl_names, boy_names, animals, places,
+                                               things,     colours,   cities};
+    struct arena *a = c->arena;
+    struct str words = {0};
+    for (uint32_t n = 4 + below(random, 17); n > 0; n--) {
+        uint32_t list = below(random, 1 + sizeof lists / sizeof *lists);
+        if (list == sizeof lists / sizeof *lists)
+            str_append_format(&words, "%u", (unsigned)below(random, 200));
+        else
+            str_append_text(&words, pick_name(random, a, lists[list]));
+        if (n > 1)
+            str_append_char(&words, ' ');
+    }
+    char *text = arena_duplicate(a, str_slice(&words));
+    str_free(&words);
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wformat-nonliteral"
+    add_message(c, ROLE_USER, say(a, pick(random, requests), text));
+#pragma GCC diagnostic pop
+    add_answer(c, "I repeat it.", text);
+    c->expect[0] = text;
+}
+
 void make_small_talk(struct random *random, struct conversation *c)
 {
     static const char *const talk[][3] = {

@@ -104,7 +104,7 @@ static enum tool request_tool(struct random *random, struct conversation *c, con
     struct arena *a = c->arena;
     enum tool tool = (enum tool)below(random, N_TOOLS);
     c->tools = list_tools(random, a, (int)tool);
-    *city = pick(random, cities);
+    *city = pick_name(random, a, cities);
     int left = (int)below(random, 100), right = (int)below(random, 100);
     *sum = left + right;
     struct str question = {0};
@@ -138,6 +138,23 @@ void make_tool_call(struct random *random, struct conversation *c)
     request_tool(random, c, &city, &sum);
 }
 
+/* What stands between a key and its value. */
+static const char *space(struct random *random, const struct conversation *c)
+{
+    return c->any_json && chance(random, 60) ? "" : " ";
+}
+
+static char *weather_json(struct random *random, const struct conversation *c, int degrees,
+                          const char *condition)
+{
+    const char *s = space(random, c);
+    if (c->any_json && chance(random, 50))
+        return say(c->arena, "{\"condition\":%s\"%s\",%s\"temperature\":%s%d}", s, condition, s, s,
+                   degrees);
+    return say(c->arena, "{\"temperature\":%s%d,%s\"condition\":%s\"%s\"}", s, degrees, s, s,
+               condition);
+}
+
 void make_tool_answer(struct random *random, struct conversation *c)
 {
     static const char *const conditions[] = {"sunny", "cloudy", "rainy", "windy",
@@ -153,21 +170,21 @@ void make_tool_answer(struct random *random, struct conversation *c)
     bool json = chance(random, 60);
     switch (tool) {
     case TOOL_WEATHER:
-        result = json ? say(a, "{\"temperature\": %d, \"condition\": \"%s\"}", degrees, condition)
+        result = json ? weather_json(random, c, degrees, condition)
                       : say(a, "%s, %d degrees", condition, degrees);
         answer = say(a, "It is %s in %s, with %d degrees.", condition, city, degrees);
         c->expect[0] = condition;
         c->expect[1] = say(a, "%d degrees", degrees);
         break;
     case TOOL_TIME:
-        result = json ? say(a, "{\"time\": \"%02d:%02d\"}", hour, minute)
+        result = json ? say(a, "{\"time\":%s\"%02d:%02d\"}", space(random, c), hour, minute)
                       : say(a, "%02d:%02d", hour, minute);
         answer = say(a, "It is %02d:%02d in %s.", hour, minute, city);
         c->expect[0] = say(a, "%02d:%02d", hour, minute);
         c->expect[1] = city;
         break;
     default:
-        result = json ? say(a, "{\"result\": %d}", sum) : say(a, "%d", sum);
+        result = json ? say(a, "{\"result\":%s%d}", space(random, c), sum) : say(a, "%d", sum);
         answer = say(a, "The sum is %d.", sum);
         c->expect[0] = say(a, "is %d.", sum);
         c->expect[1] = NULL;

