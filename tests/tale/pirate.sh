@@ -1,6 +1,6 @@
 #!/bin/sh
 # pirate.sh TALE SERVER MODELS SCRATCH - the adapter, added to its base and served,
-# answers like a pirate and is right as before.
+# answers like a pirate.
 set -eu
 tale=$1 server=$2 models=$3 scratch=$4
 here=$(cd "$(dirname "$0")" && pwd)

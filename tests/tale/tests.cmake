@@ -6,11 +6,13 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server AND TARGET tale)
     $<TARGET_FILE:mlxcel-server> $<TARGET_FILE:tale> ${models}/tale 50)
   add_test(NAME tale.loop COMMAND ${Python3_EXECUTABLE} ${tale}/loop.py
     $<TARGET_FILE:mlxcel-server> ${models}/tale)
+  add_test(NAME tale.pirate COMMAND sh ${tale}/pirate.sh $<TARGET_FILE:tale>
+    $<TARGET_FILE:mlxcel-server> ${models} ${CMAKE_BINARY_DIR}/tale-pirate)
   # The same command makes the same bytes: all of the tokenizer, and the first
   # steps of a training.
   add_test(NAME tale.repeats COMMAND sh ${tale}/repeats.sh $<TARGET_FILE:tale> ${models}
     ${CMAKE_BINARY_DIR}/tale-repeats)
-  set_tests_properties(tale.scores tale.loop tale.repeats PROPERTIES
+  set_tests_properties(tale.scores tale.loop tale.pirate tale.repeats PROPERTIES
     LABELS slow TIMEOUT 900)
   # ./run builds and serves from build/release.
   if(CMAKE_BINARY_DIR STREQUAL ${CMAKE_SOURCE_DIR}/build/release)

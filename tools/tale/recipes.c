@@ -60,7 +60,7 @@ static const struct recipe recipes[] = {
      {.n_steps = 1200, .n_tokens = 2048, .learning_rate = 4e-3f, .weight_decay = 0.05f, .seed = 2}},
     {"tale-pirate-lora",
      TALE_SHAPE,
-     {.n_steps = 120, .n_tokens = 2048, .learning_rate = 5e-4f, .seed = 3, .pirate = true}},
+     {.n_steps = 160, .n_tokens = 2048, .learning_rate = 1.2e-3f, .seed = 3, .pirate = true}},
 };
 
 const struct recipe *find_recipe(const char *name)
