@@ -241,7 +241,8 @@ async function slowReaders(server, name, nReaders) {
   const idle = await server.idle(60000); // all generated, though nobody reads
   const during = await timeOf(server, 20);
   for (const socket of sockets) socket.destroy();
-  report(name, idle && during < before * 2 + 20,
+  // How long it takes is for a machine that does nothing else: not judged in a test.
+  report(name, idle && (options.quick || during < before * 2 + 20),
     `a request takes ${before.toFixed(1)} ms alone and ${during.toFixed(1)} ms beside ${nReaders} readers that ` +
     `take nothing; their slots ${idle ? "were free again" : "STAYED BUSY"}`);
 }
