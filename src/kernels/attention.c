@@ -39,6 +39,7 @@ struct call {
     size_t n_items;
     uint8_t *own;
     size_t own_bytes;
+    size_t k_bytes, v_bytes; /* of one head of one cell */
 };
 
 /* A thread's own memory, carved from the scratch. */
@@ -89,6 +90,12 @@ static size_t own_bytes(const struct attention *a)
     return round_up(BLOCK_CELLS * dk * sizeof(float)) + round_up(BLOCK_CELLS * dv * sizeof(float)) +
            2 * round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float)) +
            round_up(MAX_ROWS * dk * sizeof(float)) + round_up(MAX_ROWS * dv * sizeof(float));
+}
+
+static size_t head_bytes(enum dtype dtype, int32_t dim)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    return (size_t)dim / (size_t)info->block_len * (size_t)info->block_bytes;
 }
 
 size_t attention_scratch(const struct attention *a, int32_t n_threads)
@@ -261,6 +268,25 @@ static bool any_visible(const struct call *c, const struct item *it, const struc
     return false;
 }
 
+/* Keys and values are read by turns, a block of each, which is no stream that a
+ * processor foresees: ask for the next block's while this one is worked on. */
+static void fetch_block(const struct call *c, const struct item *it, size_t begin)
+{
+    enum { LINE = 64 };
+    const struct attention *a = c->a;
+    const char *k = (const char *)a->k + (size_t)it->kv_head * a->k_head_bytes;
+    const char *v = (const char *)a->v + (size_t)it->kv_head * a->v_head_bytes;
+    size_t n_cells = (size_t)it->sequence->n_cells;
+    size_t end = n_cells - begin < BLOCK_CELLS ? n_cells : begin + BLOCK_CELLS;
+    for (size_t i = begin; i < end; i++) {
+        size_t cell = (size_t)it->sequence->cells[i];
+        for (size_t at = 0; at < c->k_bytes; at += LINE)
+            __builtin_prefetch(k + cell * a->k_cell_bytes + at, 0, 2);
+        for (size_t at = 0; at < c->v_bytes; at += LINE)
+            __builtin_prefetch(v + cell * a->v_cell_bytes + at, 0, 2);
+    }
+}
+
 static void do_block(const struct call *c, struct item *it, size_t first_head, size_t begin,
                      size_t n)
 {
@@ -272,6 +298,8 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     const uint8_t *v = (const uint8_t *)a->v + (size_t)it->kv_head * a->v_head_bytes;
     if (!any_visible(c, it, &span, n))
         return;
+    if (begin + n < (size_t)it->sequence->n_cells)
+        fetch_block(c, it, begin + n);
     for (size_t j = 0; j < n; j++)
         c->k->decode(a->k_dtype, k + (size_t)cells[j] * a->k_cell_bytes, it->keys + j * dk, dk);
     c->k->scores(it->q, it->n_rows, it->keys, n, dk, it->scores, BLOCK_CELLS);
@@ -434,7 +462,9 @@ bool attention(struct worker_pool *pool, const struct attention *a,
                      .q_pos = q_pos,
                      .out = out,
                      .out_stride = out_stride,
-                     .own_bytes = own_bytes(a)};
+                     .own_bytes = own_bytes(a),
+                     .k_bytes = head_bytes(a->k_dtype, a->head_dim_k),
+                     .v_bytes = head_bytes(a->v_dtype, a->head_dim_v)};
     c.own = pool_scratch(pool, attention_scratch(a, worker_pool_n_threads(pool)));
     if (!c.own)
         return false;

@@ -115,9 +115,9 @@ struct kernel_table {
                    size_t dim, float *const *out);
     /* For each of n_q rows, whose weights begin `stride` apart and whose acc, dim:
      * acc = half(half(acc * shrink[c]) + weights[c] * v[c]) for c of n_k in their
-     * order, where half rounds to half precision; cells of weight 0 are left
-     * out. shrink is like weights, but 1 all over for a row i without shrinks[i],
-     * where it is not read. v [n_k][dim]. */
+     * order, where half rounds to half precision (an acc beyond its range may go on
+     * in F32); cells of weight 0 are left out. shrink is like weights, but 1 all over for a row i
+     * without shrinks[i], where it is not read. v [n_k][dim]. */
     void (*values_half)(const float *weights, const float *shrink, const bool *shrinks,
                         size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,
                         float *acc);
