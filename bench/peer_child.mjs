@@ -28,12 +28,15 @@ async function run(nPrompt) {
   const start = performance.now();
   let nFirst = 0;
   let allFirst = 0;
+  let nMore = 0;
   let everyoneHasOne;
   const gate = new Promise((resolve) => (everyoneHasOne = resolve));
   await Promise.all(sequences.map(async (sequence, i) => {
     let n = -1;
-    for await (const _ of sequence.evaluate(tokens(nPrompt, i), { temperature: 0 })) {
-      if (++n === 0) {
+    for await (const _ of sequence.evaluate(tokens(nPrompt, i),
+      { temperature: 0, yieldEogToken: true })) {
+      if (++n > 0) nMore++;
+      else {
         if (++nFirst === want.clients) {
           allFirst = performance.now();
           everyoneHasOne();
@@ -45,13 +48,13 @@ async function run(nPrompt) {
   }));
   const end = performance.now();
   for (const sequence of sequences) sequence.dispose();
-  return { first: (allFirst - start) / 1000, rest: (end - allFirst) / 1000 };
+  return { first: (allFirst - start) / 1000, rest: (end - allFirst) / 1000, nMore };
 }
 
 const times = await run(want.depth + want.prompt);
 console.log(JSON.stringify({
   prompt: (want.depth + want.prompt) / times.first,
-  generation: want.generate > 0 ? (want.generate * want.clients) / times.rest : 0,
+  generation: times.nMore / times.rest,
   ready,
   resident: process.memoryUsage().rss - restingBytes,
 }));
