@@ -319,13 +319,14 @@ static int32_t slot_of(const struct api *api, const json_t *body)
     return id >= 0 && id < engine_n_slots(api->engine) ? (int32_t)id : -1;
 }
 
-static bool submit(struct flight *f, size_t i, struct token_vec *prompt, const json_t *body,
-                   struct error *err)
+/* Takes the prompt. NULL: out of memory. */
+static struct engine_request *make_request(const struct flight *f, size_t i,
+                                           struct token_vec *prompt, const json_t *body)
 {
     const struct generation *g = f->g;
     struct engine_request *request = engine_request_create();
     if (!request)
-        return error_memory(err);
+        return NULL;
     request->prompt = *prompt;
     *prompt = (struct token_vec){0};
     request->index = (int32_t)(i * (size_t)g->n_cmpl);
@@ -347,7 +348,28 @@ static bool submit(struct flight *f, size_t i, struct token_vec *prompt, const j
     request->completion_id = arena_duplicate(&request->arena, slice_of(f->completion_id));
     request->owner_data = generation_hold(f->g);
     request->owner_free = generation_drop;
-    return engine_submit(f->api->engine, request, f->mailbox, &f->jobs[i], err);
+    return request;
+}
+
+/* All prompts at once: which slots they get must not depend on how soon the first
+ * of them is done. */
+static bool submit(struct flight *f, struct prompts *prompts, const json_t *body, struct error *err)
+{
+    size_t n = 0;
+    struct engine_request **requests = calloc(prompts->n, sizeof(struct engine_request *));
+    while (requests && n < prompts->n &&
+           (requests[n] = make_request(f, n, &prompts->data[n], body)))
+        n++;
+    bool ok = requests && n == prompts->n;
+    if (ok) {
+        ok = engine_submit_all(f->api->engine, requests, n, f->mailbox, f->jobs, err);
+    } else {
+        error_memory(err);
+        for (size_t i = 0; i < n; i++)
+            engine_request_free(requests[i]);
+    }
+    free(requests);
+    return ok;
 }
 
 /* Everything up to the last job's submission. */
@@ -379,10 +401,7 @@ static bool start(struct flight *f, const json_t *body, struct prompts *prompts,
             return error_memory(err);
         stream_session_watch(f->session, f->x);
     }
-    for (size_t i = 0; i < prompts->n; i++)
-        if (!submit(f, i, &prompts->data[i], body, err))
-            return false;
-    return true;
+    return submit(f, prompts, body, err);
 }
 
 void generate(struct http_exchange *x, struct api *api, enum surface surface, const json_t *body,
