@@ -179,8 +179,7 @@ static float make_logits(const struct attention *a, size_t head, int32_t q_pos,
 
 /* One more block of the online softmax of row i: scores become weights, what is
  * there is rescaled to the new maximum. */
-static void absorb_scores(const struct call *c, struct item *it, size_t i, float max, size_t n,
-                          float *s)
+static void absorb_scores(const struct call *c, struct item *it, size_t i, float max, float *s)
 {
     if (max > it->max[i]) {
         float shrink = expf(it->max[i] - max); /* 0 at the first block */
@@ -188,7 +187,7 @@ static void absorb_scores(const struct call *c, struct item *it, size_t i, float
         vec_scale(it->out[i], shrink, (size_t)c->a->head_dim_v, it->out[i]);
         it->max[i] = max;
     }
-    it->sum[i] += c->k->exp_sum(s, it->max[i], n, s);
+    it->sum[i] += c->k->exp_sum(s, it->max[i], BLOCK_CELLS, s);
 }
 
 /* The scores of row i, whose values are summed in half precision, become weights:
@@ -201,10 +200,16 @@ static void absorb_half(const struct call *c, struct item *it, size_t i, float b
     float max = it->part_max[i], sum = it->part_sum[i];
     it->shrinks[i] = block_max > max;
     if (!it->shrinks[i]) {
-        if (block_max == -INFINITY)
+        if (block_max == -INFINITY) {
             memset(s, 0, n * sizeof *s);
-        else
-            it->part_sum[i] += c->k->exp_sum(s, max, n, s);
+            return;
+        }
+        /* Cell by cell here too: what a vector's lanes sum depends on how many cells
+         * stand behind those that the query sees. */
+        c->k->exp_sum(s, max, BLOCK_CELLS, s);
+        for (size_t j = 0; j < n; j++)
+            sum += s[j];
+        it->part_sum[i] = sum;
         return;
     }
     for (size_t j = 0; j < n; j++) {
@@ -215,7 +220,7 @@ static void absorb_half(const struct call *c, struct item *it, size_t i, float b
         }
         s[j] = s[j] == -INFINITY ? -INFINITY : s[j] - max;
     }
-    c->k->exp_sum(s, 0, n, s);
+    c->k->exp_sum(s, 0, BLOCK_CELLS, s);
     for (size_t j = 0; j < n; j++)
         sum = sum * shrink[j] + s[j];
     it->part_sum[i] = sum;
@@ -309,6 +314,10 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     bool halves = a->v_dtype == DTYPE_F16;
     for (size_t i = 0; i < it->n_rows; i++) {
         float *s = it->scores + i * BLOCK_CELLS;
+        /* Whole vectors always: an exponential from a vector's lane and one from a row's
+         * rest differ, and a result would depend on the cells behind those it sees. */
+        for (size_t j = n; j < BLOCK_CELLS; j++)
+            s[j] = -INFINITY;
         int32_t q_pos = c->q_pos[it->first_query + (int32_t)(i / n_heads)];
         float max = make_logits(a, head_of(c, it, i, first_head), q_pos, &span, n, s);
         if (halves)
@@ -316,7 +325,7 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
         else if (max == -INFINITY)
             memset(s, 0, n * sizeof *s);
         else
-            absorb_scores(c, it, i, max, n, s);
+            absorb_scores(c, it, i, max, s);
     }
     if (halves)
         c->k->values_half(it->scores, it->shrink, it->shrinks, BLOCK_CELLS, it->n_rows, it->values,
