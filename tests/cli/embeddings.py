@@ -4,69 +4,26 @@ import base64
 import concurrent.futures
 import json
 import math
-import os
-import pathlib
 import socket
 import struct
-import subprocess
-import sys
 import time
-import urllib.error
-import urllib.request
+import urllib.parse
 
-server, shared = sys.argv[1], pathlib.Path(sys.argv[2])
-bert, ranker = shared / "models/tiny/bert.gguf", shared / "models/tiny/bert-rerank.gguf"
-stories = shared / "models/stories260k/stories260K.gguf"
-if not bert.exists():
-    print(f"SKIPPED: the reference data ({shared}) is absent")
-    sys.exit(1 if os.environ.get("CI") else 77)
-failures = []
+import server
+from server import check
+
+server.begin("embeddings")
+bert, ranker = (server.shared / "models/tiny" / name for name in ("bert.gguf", "bert-rerank.gguf"))
+stories = server.model
 
 
-def check(what, truth, detail=""):
-    if not truth:
-        failures.append(what)
-        print(f"FAILED: {what} {detail}")
-
-
-class Server:
-    """A server with options, stopped at the end of its with-block."""
-
+class Server(server.Server):
     def __init__(self, path, *options):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen(
-            [server, "-m", str(path), "--port", str(self.port), "-c", "1024", "-np", "2",
-             "--metrics", *options], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
-
-    def __enter__(self):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            try:
-                if self.ask("/health")[0] == 200:
-                    return self
-            except (urllib.error.URLError, ConnectionError):
-                pass
-            time.sleep(0.02)
-        raise RuntimeError("not ready within a minute")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        check("a clean stop", self.process.wait(20) == 0)
+        super().__init__("-c", "1024", "-np", "2", "--metrics", *options, path=path)
 
     def ask(self, path, **body):
         """Status and answer."""
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}",
-                                         json.dumps(body).encode() if body else None,
-                                         {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
-                text = answer.read()
-                return answer.status, json.loads(text) if text[:1] in b"[{" else text.decode()
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+        return self.exchange(path, body or None)
 
     def vectors(self, texts, **more):
         status, answer = self.ask("/v1/embeddings", input=texts, **more)
@@ -145,7 +102,7 @@ with Server(bert, "--embeddings") as s:
     # Who leaves is not worked for.
     heavy = json.dumps({"input": ["word " * 200] * 4000}).encode()
     before = s.n_decodes()
-    with socket.create_connection(("127.0.0.1", s.port)) as gone:
+    with socket.create_connection(("127.0.0.1", urllib.parse.urlparse(s.address).port)) as gone:
         gone.sendall(b"POST /v1/embeddings HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(heavy) + heavy)
         deadline = time.monotonic() + 60
         while s.n_decodes() < before + 2 and time.monotonic() < deadline:
@@ -249,4 +206,4 @@ for name, options in (("--reranking", []), ("--rerank", ["-t", "1", "-ub", "128"
 with Server(ranker, "--embeddings") as s:
     refused(s, "ranking without the option", "/rerank", "Start it with `--reranking`", 501, query="a", documents=["b"])
 
-sys.exit(bool(failures))
+server.end()
