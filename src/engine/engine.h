@@ -284,6 +284,7 @@ void engine_slot_statuses_free(struct engine_slot_status *statuses, int32_t n);
 
 struct engine_metrics {
     uint64_t n_prompt_tokens, n_prompt_cached, n_generated; /* since start */
+    uint64_t n_prompt_shared; /* of n_prompt_tokens: taken from another slot's cache */
     uint64_t t_prompt_us, t_generation_us;
     uint64_t n_decode_calls, n_busy_slots; /* slots summed over the decode calls */
     uint64_t n_tokens_max;                 /* most tokens a slot ever held */

@@ -60,6 +60,9 @@ struct slot {
     struct sampler *sampler;     /* owned */
     struct token_vec cache;      /* tokens whose keys and values it holds, or will
                                   * after this step */
+    size_t n_exact;              /* of them, from the front: as computing gives them.
+                                  * What stands behind a moved token was computed in
+                                  * sight of it, and is not */
     uint64_t t_last_used_us;
 
     /* of the running job */
@@ -102,6 +105,15 @@ void job_send_error(struct engine_job *job, const struct error *error, int32_t n
 struct engine_event *event_create(enum engine_event_kind kind, const struct engine_job *job,
                                   const struct slot *slot);
 
+/* ---- cells that slots share (share.c) ---- */
+
+/* Whether another slot is computing a beginning of this slot's prompt, which it
+ * may then take: it starts later. */
+bool slot_waits_to_share(const struct engine *engine, const struct slot *slot);
+/* Behind what the slot holds, take what another one has of the prompt. Returns
+ * how many tokens. */
+size_t slot_share_prefix(struct engine *engine, struct slot *slot);
+
 /* ---- turning a sampled token into text and a verdict (generate.c) ---- */
 
 /* Append the token to what the slot has generated, send what may be shown,
@@ -118,6 +130,7 @@ void engine_step(struct engine *engine);
 
 struct prompt_entry {
     struct token_vec tokens;
+    size_t n_exact;   /* as in its slot */
     struct str state; /* kv_seq_save */
 };
 
@@ -128,10 +141,15 @@ struct prompt_cache {
     bool enabled;
 };
 
-/* Keep a copy of what the slot holds. False when there was nothing to keep. */
+/* Keep a copy of what the slot holds, within the limit in bytes. False when there
+ * was nothing to keep. */
 bool prompt_cache_save(struct engine *engine, const struct slot *slot);
 /* If an entry fits tokens better than what the slot holds, move it there. */
 void prompt_cache_load(struct engine *engine, struct slot *slot, const struct token_vec *tokens);
+/* The oldest entries go until both limits hold. Without one in bytes that in tokens
+ * is as it was set; with one, tokens may exceed theirs as far as the bytes allow.
+ * What was just saved may push out what the next prompt would load: so load first. */
+void prompt_cache_limit(struct prompt_cache *cache);
 void prompt_cache_clear(struct prompt_cache *cache);
 
 /* ---- slot files (slot_file.c) ---- */

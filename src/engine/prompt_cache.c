@@ -69,13 +69,15 @@ static void drop_prefixes_of(struct prompt_cache *cache, const struct token_vec 
     }
 }
 
-/* Without a limit in bytes the limit in tokens holds; with one, tokens may
- * exceed theirs as far as the bytes allow. */
-static void enforce_limits(struct prompt_cache *cache)
+static void limit_bytes(struct prompt_cache *cache)
 {
-    if (cache->limit_bytes)
-        while (cache->entries.n && total_bytes(cache) > cache->limit_bytes)
-            remove_entry(cache, 0);
+    while (cache->limit_bytes && cache->entries.n && total_bytes(cache) > cache->limit_bytes)
+        remove_entry(cache, 0);
+}
+
+void prompt_cache_limit(struct prompt_cache *cache)
+{
+    limit_bytes(cache);
     size_t n_tokens = total_tokens(cache);
     size_t bytes_per_token = n_tokens ? total_bytes(cache) / n_tokens : 0;
     size_t limit = cache->limit_tokens;
@@ -90,7 +92,7 @@ bool prompt_cache_save(struct engine *engine, const struct slot *slot)
     struct prompt_cache *cache = &engine->prompts;
     if (!cache->enabled || slot->cache.n == 0 || is_covered(cache, &slot->cache))
         return false;
-    struct prompt_entry entry = {0};
+    struct prompt_entry entry = {.n_exact = slot->n_exact};
     if (!VEC_RESERVE(&entry.tokens, slot->cache.n) ||
         !kv_seq_save(engine->context, slot->id, &entry.state))
         goto fail;
@@ -101,7 +103,7 @@ bool prompt_cache_save(struct engine *engine, const struct slot *slot)
     drop_prefixes_of(cache, &slot->cache);
     if (!VEC_PUSH(&cache->entries, entry))
         goto fail;
-    enforce_limits(cache);
+    limit_bytes(cache);
     return true;
 fail:
     VEC_FREE(&entry.tokens);
@@ -138,6 +140,7 @@ void prompt_cache_load(struct engine *engine, struct slot *slot, const struct to
         VEC_FREE(&slot->cache);
         slot->cache = entry->tokens;
         entry->tokens = (struct token_vec){0};
+        slot->n_exact = entry->n_exact;
     } else {
         log_warn("slot %d: a cached prompt could not be restored: %s", slot->id, err.message);
     }

@@ -79,6 +79,7 @@ static struct slot *choose_slot(struct engine *engine, const struct engine_reque
     if (slot && exchange && engine->prompts.enabled) {
         prompt_cache_save(engine, slot);
         prompt_cache_load(engine, slot, &request->prompt);
+        prompt_cache_limit(&engine->prompts);
     }
     return slot;
 }
@@ -110,7 +111,8 @@ static void publish_idle_slots(struct engine *engine)
         struct slot *slot = &engine->slots[i];
         if (slot_is_busy(slot) || slot->cache.n == 0)
             continue;
-        prompt_cache_save(engine, slot);
+        if (prompt_cache_save(engine, slot))
+            prompt_cache_limit(&engine->prompts);
         if (engine->settings.context.kv_unified)
             slot_forget_cache(engine, slot);
     }

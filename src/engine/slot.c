@@ -57,6 +57,7 @@ void slot_forget_cache(struct engine *engine, struct slot *slot)
     if (engine->context)
         kv_seq_remove(engine->context, slot->id, -1, -1);
     slot->cache.n = 0;
+    slot->n_exact = SIZE_MAX;
 }
 
 void slot_trim_to_context(struct engine *engine, struct slot *slot)

@@ -220,6 +220,7 @@ static bool restore(struct engine *engine, struct slot *slot, const struct slot_
     }
     VEC_FREE(&slot->cache);
     slot->cache = tokens;
+    slot->n_exact = 0; /* the file does not say */
     tokens = (struct token_vec){0};
 out:
     VEC_FREE(&tokens);

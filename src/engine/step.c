@@ -73,6 +73,28 @@ static void end_job(struct engine *engine, struct slot *slot)
 
 /* ---- before the batch: context shift ---- */
 
+/* The tokens from here on have been moved, or what they saw has. */
+static void slot_moved_from(struct slot *slot, size_t first)
+{
+    if (first < slot->n_exact)
+        slot->n_exact = first;
+}
+
+/* An idle slot's cells are given up. False when there is none. */
+static bool free_idle_slot(struct engine *engine)
+{
+    for (int32_t i = 0; i < engine->n_slots; i++) {
+        struct slot *slot = &engine->slots[i];
+        if (slot_is_busy(slot) || slot->cache.n == 0)
+            continue;
+        if (prompt_cache_save(engine, slot))
+            prompt_cache_limit(&engine->prompts);
+        slot_forget_cache(engine, slot);
+        return true;
+    }
+    return false;
+}
+
 /* The context is full: forget n_discard tokens behind the first n_keep and move
  * the rest down. */
 static void shift_context(struct engine *engine, struct slot *slot)
@@ -97,8 +119,11 @@ static void shift_context(struct engine *engine, struct slot *slot)
         n_discard = 1;
     log_info("slot %d: context shift: keeping %d tokens, dropping %d of %d", slot->id, n_keep,
              n_discard, n_left);
-    bool ok = kv_seq_remove(engine->context, slot->id, n_keep, n_keep + n_discard) &&
-              kv_seq_shift(engine->context, slot->id, n_keep + n_discard, n_tokens, -n_discard);
+    kv_seq_remove(engine->context, slot->id, n_keep, n_keep + n_discard);
+    bool ok;
+    do /* cells that others share are copied first, for which room may be missing */
+        ok = kv_seq_shift(engine->context, slot->id, n_keep + n_discard, n_tokens, -n_discard);
+    while (!ok && kv_can_shift(engine->context) && free_idle_slot(engine));
     if (!ok) {
         slot_send_error(slot, ERR_INTERNAL, 0, "this model's cache cannot be shifted");
         end_job(engine, slot);
@@ -108,6 +133,7 @@ static void shift_context(struct engine *engine, struct slot *slot)
     memmove(slot->cache.data + n_keep, slot->cache.data + n_keep + n_discard,
             (size_t)(n_left - n_discard) * sizeof(int32_t));
     slot->cache.n -= (size_t)n_discard;
+    slot_moved_from(slot, (size_t)n_keep);
     slot->truncated = true;
 }
 
@@ -135,6 +161,7 @@ static size_t reuse_chunks(struct engine *engine, struct slot *slot, size_t n_pa
             break;
         memmove(slot->cache.data + head_prompt, slot->cache.data + head_cache,
                 n_match * sizeof(int32_t));
+        slot_moved_from(slot, head_prompt);
         n_past += n_match;
         head_cache += n_match;
         head_prompt += n_match;
@@ -188,11 +215,15 @@ static bool start_prompt(struct engine *engine, struct slot *slot)
         kv_seq_remove(engine->context, slot->id, -1, -1);
     }
     slot->cache.n = n_past;
+    if (n_past <= slot->n_exact)
+        slot->n_exact = SIZE_MAX;
     slot->timings.n_prompt_cached = (int32_t)n_past;
     slot->timings.n_prompt_processed = 0;
     slot->state = SLOT_PROMPT;
     if (request->stream)
         (request->return_progress ? slot_send_progress : slot_send_begin)(slot);
+    if (!is_embedding_task(slot))
+        slot->timings.n_prompt_processed = (int32_t)slot_share_prefix(engine, slot);
     return true;
 }
 
@@ -286,7 +317,8 @@ static void build_batch(struct engine *engine)
         n_budget = batch->n_max;
     for (int32_t i = 0; i < n_slots && batch->n < n_budget; i++) {
         struct slot *slot = &engine->slots[i];
-        if (slot->state == SLOT_STARTED || slot->state == SLOT_PROMPT)
+        bool starts = slot->state == SLOT_STARTED && !slot_waits_to_share(engine, slot);
+        if (starts || slot->state == SLOT_PROMPT)
             add_prompt(engine, slot, n_budget);
     }
 }
@@ -305,6 +337,7 @@ static void start_children(struct engine *engine, struct slot *parent)
         slot->cache.n = 0;
         for (size_t k = 0; k < parent->cache.n; k++)
             (void)VEC_PUSH(&slot->cache, parent->cache.data[k]);
+        slot->n_exact = parent->n_exact;
         slot->timings = parent->timings;
         end_prompt(slot, parent->batch_index);
     }
@@ -491,13 +524,10 @@ static void finish_embeddings(struct engine *engine, int32_t begin, int32_t end)
 static bool free_cells(struct engine *engine)
 {
     struct slot *largest = NULL;
+    if (free_idle_slot(engine))
+        return true;
     for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
-        if (!slot_is_busy(slot) && slot->cache.n > 0) {
-            prompt_cache_save(engine, slot);
-            slot_forget_cache(engine, slot);
-            return true;
-        }
         if (slot_is_busy(slot) && (!largest || slot->cache.n > largest->cache.n))
             largest = slot;
     }
