@@ -2,12 +2,13 @@
 //
 //   node bench/gaps.mjs -m FILE [--bin DIRECTORY] [--prompt 8192] [--ubatch 512] [--threads 2]
 //
-// One client streams; then another sends a prompt of 8192 tokens. Prints the
+// One client streams; then another sends a prompt of 8192 tokens, and once more when
+// the stream has ended: the longest that one chunk of it takes alone. Prints the
 // histogram of the gaps between the stream's tokens before and while the prompt is
 // read, and the longest one beside its bound: 2.5 usual gaps and one chunk's time.
-import { spawn } from "node:child_process";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { startServer } from "./server.mjs";
 
 const options = {
   m: "",
@@ -26,53 +27,50 @@ if (!options.m) throw new Error("name a model: -m FILE");
 const nPrompt = Number(options.prompt);
 const nBefore = 64;
 
-const server = spawn(join(options.bin, "mlxcel-server"),
+// Alone a prompt goes by batches of -b: as large as a chunk, so that each can be timed.
+const { process: server, url } = await startServer(join(options.bin, "mlxcel-server"),
   ["-m", options.m, "--port", "0", "-t", options.threads, "-np", "2", "-c", String(2 * (nPrompt + 1024)),
-    "-ub", options.ubatch, "--no-context-shift"], { stdio: ["ignore", "ignore", "pipe"] });
-const url = await new Promise((resolve, reject) => {
-  let log = "";
-  server.on("exit", () => reject(new Error(`the server ended:\n${log}`)));
-  server.stderr.on("data", (data) => {
-    log += data;
-    const ready = /server is ready on (\S+)/.exec(log);
-    if (ready) resolve(ready[1]);
-  });
-});
-server.removeAllListeners("exit");
+    "-b", options.ubatch, "-ub", options.ubatch, "--no-context-shift"]);
 
 const tokens = (n) => Array.from({ length: n }, (_, i) => 10 + ((i * 7) % 200));
 const post = (body, signal) => fetch(`${url}/completion`,
-  { method: "POST", body: JSON.stringify({ ignore_eos: true, cache_prompt: false, ...body }), signal });
+  { method: "POST", body: JSON.stringify({ ignore_eos: true, cache_prompt: false, stream: true, ...body }), signal });
+
+// The times between a stream's events.
+async function* gapsOf(answer) {
+  let last = 0;
+  for await (const part of answer.body) {
+    if (!new TextDecoder().decode(part).includes("data: ")) continue;
+    const now = performance.now();
+    if (last) yield now - last;
+    last = now;
+  }
+}
+
+async function readPrompt() {
+  let longest = 0;
+  const answer = await post({ prompt: tokens(nPrompt), n_predict: 1, return_progress: true });
+  for await (const gap of gapsOf(answer)) longest = Math.max(longest, gap);
+  return longest;
+}
 
 const gaps = { before: [], during: [] };
-let phase = "before";
-let chunk = 0;
 const leave = new AbortController();
-const stream = await post({ prompt: tokens(16), n_predict: -1, stream: true }, leave.signal);
-let last = 0;
 let other = null;
 try {
-  for await (const part of stream.body) {
-    const now = performance.now();
-    const n = new TextDecoder().decode(part).split("data: ").length - 1;
-    if (last && n > 0) gaps[phase].push(now - last);
-    last = now;
-    if (phase === "before" && gaps.before.length >= nBefore) {
-      phase = "during";
-      other = post({ prompt: tokens(nPrompt), n_predict: 1 }).then(async (answer) => {
-        const { timings } = await answer.json();
-        chunk = timings.prompt_ms / Math.ceil(timings.prompt_n / Number(options.ubatch));
-        leave.abort();
-      });
-    }
+  const stream = await post({ prompt: tokens(16), n_predict: -1 }, leave.signal);
+  for await (const gap of gapsOf(stream)) {
+    gaps[other ? "during" : "before"].push(gap);
+    if (gaps.before.length === nBefore) other ??= readPrompt().finally(() => leave.abort());
   }
 } catch (error) {
   if (error.name !== "AbortError") throw error;
 }
 await other;
+const chunk = await readPrompt();
 server.kill("SIGKILL");
 
-const usual = [...gaps.before].sort((a, b) => a - b)[nBefore >> 1];
+const usual = gaps.before.sort((a, b) => a - b)[nBefore >> 1];
 const longest = Math.max(...gaps.during);
 const bound = 2.5 * usual + chunk;
 for (const name of ["before", "during"]) {
@@ -82,5 +80,5 @@ for (const name of ["before", "during"]) {
     if (n > 0) console.log(`  ${String(edge / 2).padStart(7)} .. ${String(edge).padEnd(7)} ms  ${"#".repeat(Math.ceil((60 * n) / gaps[name].length))} ${n}`);
   }
 }
-console.log(`usual gap ${usual.toFixed(1)} ms, a chunk ${chunk.toFixed(0)} ms, longest gap while the prompt ` +
+console.log(`usual gap ${usual.toFixed(1)} ms, a chunk alone up to ${chunk.toFixed(0)} ms, longest gap while the prompt ` +
   `arrived ${longest.toFixed(0)} ms, bound ${bound.toFixed(0)} ms: ${longest <= bound ? "within" : "PAST"} it`);

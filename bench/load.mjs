@@ -4,7 +4,7 @@
 //
 // Starts mlxcel-server on the story model, with and without TLS, and checks what
 // docs/load.md promises. Prints one line a check; exit code 1 when one fails.
-import { spawn, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { existsSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join, dirname } from "node:path";
@@ -13,6 +13,7 @@ import http from "node:http";
 import https from "node:https";
 import net from "node:net";
 import tls from "node:tls";
+import { startServer } from "./server.mjs";
 
 const root = join(dirname(fileURLToPath(import.meta.url)), "..");
 const shared = process.env.MLXCEL_SHARED || join(root, "../shared");
@@ -55,21 +56,11 @@ class Server {
     server.secure = secure;
     const args = ["-m", options.model, "--port", "0", "-s", "1", "--slots", ...extra];
     if (secure) args.push(...certificate());
-    server.process = spawn(options.server, args, { stdio: ["ignore", "pipe", "pipe"] });
-    server.log = "";
-    const gather = (data) => (server.log += data);
-    server.process.stdout.on("data", gather);
-    server.process.stderr.on("data", gather);
-    server.exited = new Promise((resolve) => server.process.on("exit", (code) => resolve(code)));
-    for (let i = 0; i < 600; i++) {
-      const ready = /server is ready on (https?):\/\/[^:]+:(\d+)/.exec(server.log);
-      if (ready) {
-        server.port = Number(ready[2]);
-        return server;
-      }
-      await sleep(50);
-    }
-    throw new Error(`the server did not start:\n${server.log}`);
+    const { process, url } = await startServer(options.server, args);
+    server.process = process;
+    server.port = Number(new URL(url).port);
+    server.exited = new Promise((resolve) => process.on("exit", (code) => resolve(code)));
+    return server;
   }
 
   async stop() {

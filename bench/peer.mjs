@@ -7,11 +7,12 @@
 // random models there and measures both in turns, so that what else the machine
 // does meets both alike. Prints the median ratio of each row, ours to theirs, as a
 // Markdown table. --formats SIZE measures every format instead, in models of SIZE.
-import { execFileSync, spawn, spawnSync } from "node:child_process";
+import { execFileSync, spawnSync } from "node:child_process";
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from "node:fs";
 import { homedir } from "node:os";
 import { dirname, join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { startServer } from "./server.mjs";
 
 const here = dirname(fileURLToPath(import.meta.url));
 const peerVersion = "3.21.1";
@@ -102,25 +103,14 @@ function ours(source, row) {
 // A server from its start to its first answer, and what it holds after one more.
 async function ourServer(file, row) {
   const begin = performance.now();
-  const server = spawn(join(options.bin, "mlxcel-server"),
-    ["-m", file, "--port", "0", "-t", String(threads), "-c", "1024", "-np", "1"],
-    { stdio: ["ignore", "ignore", "pipe"] });
-  let log = "";
-  const url = await new Promise((resolve, reject) => {
-    server.on("exit", () => reject(new Error(`the server ended:\n${log}`)));
-    server.stderr.on("data", (data) => {
-      log += data;
-      const ready = /server is ready on (\S+)/.exec(log);
-      if (ready) resolve(ready[1]);
-    });
-  });
+  const server = await startServer(join(options.bin, "mlxcel-server"),
+    ["-m", file, "--port", "0", "-t", String(threads), "-c", "1024", "-np", "1"]);
   const ready = (performance.now() - begin) / 1000;
   const prompt = Array.from({ length: row.prompt || 16 }, (_, i) => 10 + (i % 200));
-  await fetch(`${url}/completion`, { method: "POST",
+  await fetch(`${server.url}/completion`, { method: "POST",
     body: JSON.stringify({ prompt, n_predict: row.generate, ignore_eos: true }) });
-  const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.pid}/status`, "utf8"))[1]);
-  server.removeAllListeners("exit");
-  server.kill("SIGKILL");
+  const kib = Number(/VmRSS:\s+(\d+)/.exec(readFileSync(`/proc/${server.process.pid}/status`, "utf8"))[1]);
+  server.process.kill("SIGKILL");
   return { ready, resident: kib * 1024 };
 }
 

@@ -15,11 +15,13 @@
 #include <unistd.h>
 
 static const char bench_usage[] =
-    "usage: mlxcel bench (-m FILE | --synthetic SPEC | --sampling | --templates PATH) [OPTIONS]\n"
+    "usage: mlxcel bench (-m FILE | --synthetic SPEC | --formats SIZE | --sampling |\n"
+    "                     --templates PATH) [OPTIONS]\n"
     "\n"
     "  -m FILE            a GGUF file or a model folder\n"
     "  --synthetic SPEC   random weights: llama:SIZE:TYPE, like llama:1b:q4_k_m, or\n"
     "                     bert:SIZE:TYPE, like bert:bge-small:f16\n"
+    "  --formats SIZE     llama:SIZE in every format, one after another\n"
     "  --embeddings       embed --texts N (128) of -p N (64) tokens, as many in a\n"
     "                     batch as -ub N holds\n"
     "  --sampling         what picking a token costs, without a model\n"
@@ -37,10 +39,11 @@ static const char bench_usage[] =
     "  -r N               repetitions (3)\n"
     "  --no-repack        leave weights as they are in the file\n"
     "  --json             print JSON\n"
-    "  --compare FILE     print the ratio to an earlier --json output\n";
+    "  --compare FILE     print the ratio to an earlier --json output, which may be that\n"
+    "                     of another model or, with --formats, holds the same ones\n";
 
 struct bench_options {
-    const char *model, *synthetic, *templates, *write, *type_k, *type_v, *compare;
+    const char *model, *synthetic, *formats, *templates, *write, *type_k, *type_v, *compare;
     int32_t n_prompt, n_generate, n_depth, n_threads, n_threads_batch, n_batch, n_ubatch, n_clients,
         n_reps, n_texts;
     bool json, no_repack, sampling, embeddings, help;
@@ -54,7 +57,15 @@ struct bench {
     struct worker_pool *pool, *pool_batch;
     double load_seconds;
     double speed[2], deviation[2]; /* prompt, generation: tokens per second */
+    double earlier[2];             /* what --compare names; 0: nothing */
 };
+
+static const char *const test_names[] = {"prompt", "generation"};
+
+static const char *model_name(const struct bench *b)
+{
+    return b->o->synthetic ? b->o->synthetic : b->o->model;
+}
 
 /* ---- options -------------------------------------------------------------------- */
 
@@ -70,6 +81,7 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
         {"-m", &o->model, NULL, NULL, 0},
         {"--model", &o->model, NULL, NULL, 0},
         {"--synthetic", &o->synthetic, NULL, NULL, 0},
+        {"--formats", &o->formats, NULL, NULL, 0},
         {"--templates", &o->templates, NULL, NULL, 0},
         {"--write", &o->write, NULL, NULL, 0},
         {"--compare", &o->compare, NULL, NULL, 0},
@@ -116,8 +128,10 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
                              table[k].name, argv[i], table[k].min, 1 << 24);
         *table[k].number = (int32_t)n;
     }
-    if (!o->help && !o->sampling && !o->templates && !o->model == !o->synthetic)
-        return error_set(err, ERR_INVALID, "give a model: either -m FILE or --synthetic SPEC");
+    int n_models = (o->model != NULL) + (o->synthetic != NULL) + (o->formats != NULL);
+    if (!o->help && !o->sampling && !o->templates && n_models != 1)
+        return error_set(err, ERR_INVALID,
+                         "give a model: either -m FILE, --synthetic SPEC or --formats SIZE");
     return true;
 }
 
@@ -270,6 +284,42 @@ static bool measure(struct bench *b, int which, struct error *err)
     return true;
 }
 
+/* ---- an earlier run ---------------------------------------------------------------------- */
+
+/* The earlier run of one model, or the one of this model among several. */
+static const json_t *earlier_run(const json_t *file, const char *model)
+{
+    if (json_is_object(file))
+        return file;
+    for (size_t i = 0; i < json_array_size(file); i++) {
+        const json_t *run = json_array_get(file, i);
+        const char *name = json_string_value(json_object_get(run, "model"));
+        if (name && strcmp(name, model) == 0)
+            return run;
+    }
+    return NULL;
+}
+
+static bool read_earlier(struct bench *b, struct error *err)
+{
+    if (!b->o->compare)
+        return true;
+    json_t *file = json_parse_file(b->o->compare, err);
+    if (!file)
+        return false;
+    const json_t *run = earlier_run(file, model_name(b)),
+                 *results = json_object_get(run, "results");
+    for (size_t i = 0; i < json_array_size(results); i++) {
+        const json_t *then = json_array_get(results, i);
+        const char *test = json_string_value(json_object_get(then, "test"));
+        for (int which = 0; which < 2; which++)
+            if (test && strcmp(test, test_names[which]) == 0)
+                b->earlier[which] = json_number_value(json_object_get(then, "tokens_per_second"));
+    }
+    json_decref(file);
+    return true;
+}
+
 /* ---- printing -------------------------------------------------------------------------- */
 
 static long resident_kib(void)
@@ -281,10 +331,15 @@ static long resident_kib(void)
 static json_t *result(const struct bench *b, int which)
 {
     const struct bench_options *o = b->o;
-    return json_pack("{s:s,s:i,s:i,s:i,s:f,s:f}", "test", which ? "generation" : "prompt",
-                     "n_tokens", (int)(which ? o->n_generate : o->n_prompt), "depth",
-                     (int)o->n_depth, "clients", (int)(which ? o->n_clients : 1),
-                     "tokens_per_second", b->speed[which], "deviation", b->deviation[which]);
+    json_t *r = json_pack("{s:s,s:i,s:i,s:i,s:f,s:f}", "test", test_names[which], "n_tokens",
+                          (int)(which ? o->n_generate : o->n_prompt), "depth", (int)o->n_depth,
+                          "clients", (int)(which ? o->n_clients : 1), "tokens_per_second",
+                          b->speed[which], "deviation", b->deviation[which]);
+    if (b->earlier[which] > 0.0) {
+        json_object_set_new(r, "earlier", json_real(b->earlier[which]));
+        json_object_set_new(r, "ratio", json_real(b->speed[which] / b->earlier[which]));
+    }
+    return r;
 }
 
 static bool print_json(const struct bench *b, struct error *err)
@@ -294,14 +349,13 @@ static bool print_json(const struct bench *b, struct error *err)
     for (int which = 0; which < 2; which++)
         if (which ? b->o->n_generate : b->o->n_prompt)
             json_array_append_new(results, result(b, which));
-    json_t *all =
-        json_pack("{s:s,s:s,s:s,s:I,s:I,s:i,s:i,s:s,s:f,s:I,s:o}", "model",
-                  b->o->synthetic ? b->o->synthetic : b->o->model, "arch", info->arch, "type",
-                  info->ftype, "n_params", (json_int_t)info->n_params, "n_bytes",
-                  (json_int_t)info->n_bytes, "threads", (int)b->o->n_threads, "threads_batch",
-                  (int)(b->o->n_threads_batch ? b->o->n_threads_batch : b->o->n_threads), "isa",
-                  kernels_isa(), "load_seconds", b->load_seconds, "resident_kib",
-                  (json_int_t)resident_kib(), "results", results);
+    json_t *all = json_pack("{s:s,s:s,s:s,s:I,s:I,s:i,s:i,s:s,s:f,s:I,s:o}", "model", model_name(b),
+                            "arch", info->arch, "type", info->ftype, "n_params",
+                            (json_int_t)info->n_params, "n_bytes", (json_int_t)info->n_bytes,
+                            "threads", (int)b->o->n_threads, "threads_batch",
+                            (int)(b->o->n_threads_batch ? b->o->n_threads_batch : b->o->n_threads),
+                            "isa", kernels_isa(), "load_seconds", b->load_seconds, "resident_kib",
+                            (json_int_t)resident_kib(), "results", results);
     struct str text = {0};
     bool ok = all && json_append(&text, all);
     if (ok)
@@ -311,9 +365,16 @@ static bool print_json(const struct bench *b, struct error *err)
     return ok || error_memory(err);
 }
 
+static void print_speed(const struct bench *b, int which)
+{
+    printf(": %8.2f tokens/s (+- %.2f)", b->speed[which], b->deviation[which]);
+    if (b->earlier[which] > 0.0)
+        printf(", %.3f times the earlier %.2f", b->speed[which] / b->earlier[which],
+               b->earlier[which]);
+}
+
 static void print_human(const struct bench *b)
 {
-    static const char *const names[] = {"prompt", "generation"};
     const struct model_info *info = model_info(b->model);
     const struct bench_options *o = b->o;
     printf("%s, %.2f M parameters, %.1f MiB, %d threads, %s, loaded in %.2f s, %ld MiB resident\n",
@@ -323,36 +384,28 @@ static void print_human(const struct bench *b)
         int32_t n = which ? o->n_generate : o->n_prompt;
         if (n == 0)
             continue;
-        printf("%-10s %5d tokens", names[which], n);
+        printf("%-10s %5d tokens", test_names[which], n);
         if (o->n_depth)
             printf(" at depth %d", o->n_depth);
         if (which && o->n_clients > 1)
             printf(" for %d clients", o->n_clients);
-        printf(": %8.2f tokens/s (+- %.2f)\n", b->speed[which], b->deviation[which]);
+        print_speed(b, which);
+        printf("\n");
     }
 }
 
-static bool compare(const struct bench *b, struct error *err)
+/* A row of --formats. */
+static void print_row(const struct bench *b)
 {
-    json_t *old = json_parse_file(b->o->compare, err);
-    if (!old)
-        return false;
-    const json_t *results = json_object_get(old, "results");
+    const struct bench_options *o = b->o;
+    printf("%-24s", o->synthetic);
     for (int which = 0; which < 2; which++) {
-        json_t *now = result(b, which);
-        for (size_t i = 0; i < json_array_size(results); i++) {
-            const json_t *then = json_array_get(results, i);
-            double before = json_number_value(json_object_get(then, "tokens_per_second"));
-            if (before > 0.0 && b->speed[which] > 0.0 &&
-                json_equal(json_object_get(then, "test"), json_object_get(now, "test")))
-                printf("%-10s %.3f times the earlier %.2f tokens/s\n",
-                       json_string_value(json_object_get(now, "test")), b->speed[which] / before,
-                       before);
-        }
-        json_decref(now);
+        if (!(which ? o->n_generate : o->n_prompt))
+            continue;
+        printf(" %s", test_names[which]);
+        print_speed(b, which);
     }
-    json_decref(old);
-    return true;
+    printf("\n");
 }
 
 /* ---- embeddings ------------------------------------------------------------------------- */
@@ -393,15 +446,33 @@ static bool run(const struct bench_options *o, struct error *err)
         tear_down(&b);
         return done;
     }
-    bool ok = set_up(&b, err) && measure(&b, 0, err) && measure(&b, 1, err);
+    bool ok =
+        read_earlier(&b, err) && set_up(&b, err) && measure(&b, 0, err) && measure(&b, 1, err);
     if (ok && o->json)
         ok = print_json(&b, err);
     else if (ok)
-        print_human(&b);
-    if (ok && o->compare)
-        ok = compare(&b, err);
+        (o->formats ? print_row : print_human)(&b);
     tear_down(&b);
     return ok;
+}
+
+static bool run_formats(const struct bench_options *o, struct error *err)
+{
+    const char *type;
+    for (size_t i = 0; (type = model_synthetic_type(i)) != NULL; i++) {
+        char spec[128];
+        struct bench_options one = *o;
+        snprintf(spec, sizeof spec, "llama:%s:%s", o->formats, type);
+        one.synthetic = spec;
+        if (o->json)
+            fputs(i ? "," : "[", stdout);
+        if (!run(&one, err))
+            return false;
+        fflush(stdout);
+    }
+    if (o->json)
+        puts("]");
+    return true;
 }
 
 static int32_t n_processors(void)
@@ -433,7 +504,7 @@ int cmd_bench(int argc, char **argv)
         o.n_prompt = 1;
     if (o.n_threads == 0)
         o.n_threads = n_processors();
-    if (!run(&o, &err)) {
+    if (!(o.formats ? run_formats : run)(&o, &err)) {
         fprintf(stderr, "mlxcel bench: %s\n", err.message);
         return 1;
     }

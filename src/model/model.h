@@ -95,6 +95,8 @@ bool model_synthetic(const char *spec, const struct model_settings *settings,
 bool model_synthetic_write(const char *spec, const char *path, struct error *err);
 /* "1b, 100m, ..." for messages and help. */
 const char *model_synthetic_sizes(void);
+/* The i-th DTYPE of a spec, "q4_k_m"; NULL behind the last. */
+const char *model_synthetic_type(size_t i);
 
 /* Frees NULL too. No context may be left. */
 void model_free(struct model *model);

@@ -150,6 +150,11 @@ static bool find_size(struct synthetic *s, const char *family, const char *name,
                      name, family, model_synthetic_sizes());
 }
 
+const char *model_synthetic_type(size_t i)
+{
+    return i < sizeof mixes / sizeof *mixes ? mixes[i].name : NULL;
+}
+
 static const struct mix *find_mix(struct synthetic *s, const char *name, struct error *err)
 {
     for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)

@@ -1,11 +1,12 @@
 // check.mjs SERVER MODEL - what clients that people use get from a running server.
-import { spawn, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import Anthropic from "@anthropic-ai/sdk";
+import { startServer } from "./server.mjs";
 
 const [program, model] = process.argv.slice(2);
 const scratch = mkdtempSync(join(tmpdir(), "mlxcel-clients-"));
@@ -13,20 +14,10 @@ const running = [];
 let failures = 0;
 
 async function start(...extra) {
-  const server = spawn(program, ["-m", model, "-c", "1024", "-np", "2", "-s", "1", "--alias", "stories",
-    "--chat-template", "chatml", ...extra], { stdio: ["ignore", "pipe", "pipe"] });
-  running.push(server);
-  let log = "";
-  return await new Promise((resolve, reject) => {
-    const gather = (data) => {
-      log += data;
-      const ready = /server is ready on (\S+)/.exec(log);
-      if (ready) resolve(ready[1]);
-    };
-    server.stdout.on("data", gather);
-    server.stderr.on("data", gather);
-    server.on("exit", () => reject(new Error(`the server ended:\n${log}`)));
-  });
+  const server = await startServer(program, ["-m", model, "-c", "1024", "-np", "2", "-s", "1", "--alias", "stories",
+    "--chat-template", "chatml", ...extra]);
+  running.push(server.process);
+  return server.url;
 }
 
 async function check(name, body) {
@@ -157,7 +148,7 @@ try {
     assert.throws(() => curl("-k", "--tls-max", "1.1", `${secure}/health`));
   });
 } finally {
-  for (const server of running) server.removeAllListeners("exit"), server.kill("SIGTERM");
+  for (const server of running) server.kill("SIGTERM");
   rmSync(scratch, { recursive: true, force: true });
 }
 process.exit(failures ? 1 : 0);

@@ -9,6 +9,6 @@ server=$1 folder=$2
 need_program curl
 need_models
 npm_packages "$here" "$folder"
-cp "$here/check.mjs" "$folder/check.mjs"
+cp "$here/check.mjs" "$here/../../../bench/server.mjs" "$folder/"
 cd "$folder"
 exec node check.mjs "$server" "$MLXCEL_SHARED/models/stories260k/stories260K.gguf"

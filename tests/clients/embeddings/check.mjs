@@ -1,30 +1,21 @@
 // check.mjs SERVER MODELS SEARCH - what embedding clients that people use get from a running
 // server.
-import { spawn, execFileSync } from "node:child_process";
+import { execFileSync } from "node:child_process";
 import { join } from "node:path";
 import assert from "node:assert/strict";
 import OpenAI from "openai";
 import { OpenAIEmbeddings } from "@langchain/openai";
+import { startServer } from "./server.mjs";
 
 const [program, models, search] = process.argv.slice(2);
 const running = [];
 let failures = 0;
 
 async function start(model, ...extra) {
-  const server = spawn(program, ["-m", join(models, model), "--port", "0", "-c", "1024", "-np", "2", "--alias", "tiny",
-    ...extra], { stdio: ["ignore", "pipe", "pipe"] });
-  running.push(server);
-  let log = "";
-  return await new Promise((resolve, reject) => {
-    const gather = (data) => {
-      log += data;
-      const ready = /server is ready on (\S+)/.exec(log);
-      if (ready) resolve(ready[1]);
-    };
-    server.stdout.on("data", gather);
-    server.stderr.on("data", gather);
-    server.on("exit", () => reject(new Error(`the server ended:\n${log}`)));
-  });
+  const server = await startServer(program, ["-m", join(models, model), "--port", "0", "-c", "1024", "-np", "2", "--alias", "tiny",
+    ...extra]);
+  running.push(server.process);
+  return server.url;
 }
 
 async function check(name, body) {
@@ -102,6 +93,6 @@ try {
     assert.equal(results[0].index, 1);
   });
 } finally {
-  for (const server of running) server.removeAllListeners("exit"), server.kill("SIGTERM");
+  for (const server of running) server.kill("SIGTERM");
 }
 process.exit(failures ? 1 : 0);

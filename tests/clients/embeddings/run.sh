@@ -8,6 +8,6 @@ server=$1 folder=$2
 . "$here/../npm.sh"
 need_models
 npm_packages "$here" "$folder"
-cp "$here/check.mjs" "$folder/check.mjs"
+cp "$here/check.mjs" "$here/../../../bench/server.mjs" "$folder/"
 cd "$folder"
 exec node check.mjs "$server" "$MLXCEL_SHARED/models/tiny" "$here/../../../examples/search/search.mjs"

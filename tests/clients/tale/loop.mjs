@@ -1,27 +1,11 @@
 // loop.mjs SERVER MODEL - a full tool loop through npm's openai: a request, the
 // model's call, the tool's result, the final answer; streamed and not.
-import { spawn } from "node:child_process";
 import assert from "node:assert/strict";
 import OpenAI from "openai";
+import { startServer } from "./server.mjs";
 
 const [program, model] = process.argv.slice(2);
 let failures = 0;
-
-function start() {
-  const server = spawn(program, ["-m", model, "--port", "0"], { stdio: ["ignore", "pipe", "pipe"] });
-  let log = "";
-  const address = new Promise((resolve, reject) => {
-    const gather = (data) => {
-      log += data;
-      const ready = /server is ready on (\S+)/.exec(log);
-      if (ready) resolve(ready[1]);
-    };
-    server.stdout.on("data", gather);
-    server.stderr.on("data", gather);
-    server.on("exit", () => reject(new Error(`the server ended:\n${log}`)));
-  });
-  return { server, address };
-}
 
 const tools = [
   { name: "get_weather", description: "Get the weather in a city", fields: { city: { type: "string" } } },
@@ -64,9 +48,9 @@ async function loop(client, question, ask) {
   return last.message.content;
 }
 
-const { server, address } = start();
+const server = await startServer(program, ["-m", model, "--port", "0"]);
 try {
-  const client = new OpenAI({ baseURL: `${await address}/v1`, apiKey: "none", maxRetries: 0 });
+  const client = new OpenAI({ baseURL: `${server.url}/v1`, apiKey: "none", maxRetries: 0 });
   for (const [way, ask] of Object.entries(ways))
     for (const question of questions) {
       const name = `openai: a tool loop, ${way}: ${question.text}`;
@@ -78,6 +62,6 @@ try {
       }
     }
 } finally {
-  server.kill();
+  server.process.kill();
 }
 process.exit(failures ? 1 : 0);

@@ -6,6 +6,6 @@ here=$(cd "$(dirname "$0")" && pwd)
 server=$1 model=$2 folder=$3
 . "$here/../npm.sh"
 npm_packages "$here/../api" "$folder"
-cp "$here/loop.mjs" "$folder/loop.mjs"
+cp "$here/loop.mjs" "$here/../../../bench/server.mjs" "$folder/"
 cd "$folder"
 exec node loop.mjs "$server" "$model"
