@@ -21,10 +21,6 @@ class Server(server.Server):
     def __init__(self, path, *options):
         super().__init__("-c", "1024", "-np", "2", "--metrics", *options, path=path)
 
-    def ask(self, path, **body):
-        """Status and answer."""
-        return self.exchange(path, body or None)
-
     def vectors(self, texts, **more):
         status, answer = self.ask("/v1/embeddings", input=texts, **more)
         check("vectors", status == 200, str(answer)[:300])

@@ -1,4 +1,4 @@
-"""server.py - a running server for the tests beside this file.
+"""server.py - a running server for the tests beside this file and in other folders.
 
     import server
     server.begin("NAME")                 reads SERVER SHARED from the command line
@@ -6,7 +6,9 @@
         server.check("what", s.post(...)...)
     server.end()
 
-Without the reference data the test is skipped with a line, which fails in CI."""
+Without the reference data the test is skipped with a line, which fails in CI. A test
+that has models of its own says server.use(SERVER, "NAME") instead, and each path."""
+import atexit
 import json
 import os
 import pathlib
@@ -23,19 +25,25 @@ import urllib.request
 failures = []
 
 
+def use(program, name):
+    global binary, scratch, environment
+    binary = program
+    scratch = pathlib.Path(tempfile.mkdtemp(prefix=f"mlxcel-{name}-"))
+    atexit.register(shutil.rmtree, scratch, ignore_errors=True)
+    environment = {"PATH": os.environ["PATH"], "HOME": str(scratch)}
+
+
 def begin(name):
-    global binary, shared, model, scratch, environment
-    binary, shared = sys.argv[1], pathlib.Path(sys.argv[2])
+    global shared, model
+    shared = pathlib.Path(sys.argv[2])
     model = shared / "models/stories260k/stories260K.gguf"
     if not model.exists():
         print(f"SKIPPED: the reference data ({shared}) is absent")
         sys.exit(1 if os.environ.get("CI") else 77)
-    scratch = pathlib.Path(tempfile.mkdtemp(prefix=f"mlxcel-{name}-"))
-    environment = {"PATH": os.environ["PATH"], "HOME": str(scratch)}
+    use(sys.argv[1], name)
 
 
 def end():
-    shutil.rmtree(scratch)
     print(len(failures), "failures")
     sys.exit(bool(failures))
 
@@ -129,20 +137,28 @@ class Server:
         check(f"{self.options}: a clean stop", self.code == 0, f"exit code {self.code}")
         self.file.close()
 
-    def exchange(self, path, body=None):
-        """Status and answer, JSON where it is."""
+    def open(self, path, body=None):
+        """The answer, to be read; a refusal is an exception."""
         request = urllib.request.Request(self.address + path,
                                          None if body is None else json.dumps(body).encode(),
                                          {"Content-Type": "application/json"})
+        return urllib.request.urlopen(request, timeout=120)
+
+    def exchange(self, path, body=None):
+        """Status and answer, JSON where it is."""
         try:
-            with urllib.request.urlopen(request, timeout=120) as answer:
+            with self.open(path, body) as answer:
                 status, text = answer.status, answer.read().decode()
         except urllib.error.HTTPError as error:
             status, text = error.code, error.read().decode()
         return status, json.loads(text) if text.startswith(("{", "[")) else text
 
+    def ask(self, path, **body):
+        """Status and answer."""
+        return self.exchange(path, body or None)
+
     def get(self, path):
-        with urllib.request.urlopen(self.address + path, timeout=60) as answer:
+        with self.open(path) as answer:
             return json.load(answer)
 
     def post(self, path, body=None, **more):

@@ -4,68 +4,27 @@ program computed from the same GGUF files.
 
 With --record SERVER is that program (llama-server), and VECTORS is written: see README.md."""
 import json
-import os
 import pathlib
-import socket
-import subprocess
 import sys
 import tempfile
-import time
-import urllib.error
-import urllib.request
 
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "cli"))
+import server
+from server import check
 import generate
 
-server, vectors_path = sys.argv[1], pathlib.Path(sys.argv[2])
+server.use(sys.argv[1], "embedders")
+vectors_path = pathlib.Path(sys.argv[2])
 recording = "--record" in sys.argv[3:]
 WITHIN = 2e-3  # of the largest component, or of one
 IDS = [[2, 5, 9, 3], [2, *range(6, 25), 3], [7]]
 TEXTS = ["the cat sat on the mat", "hello world", "a"]
 QUERY, DOCUMENTS = "the cat", ["sat on the mat", "hello", "a cat"]
-failures = []
 
 
-def check(what, truth, detail=""):
-    if not truth:
-        failures.append(what)
-        print(f"FAILED: {what} {detail}")
-
-
-class Server:
+class Server(server.Server):
     def __init__(self, path, *options):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.log = tempfile.TemporaryFile("w+")
-        self.process = subprocess.Popen([server, "-m", str(path), "--port", str(self.port), "-c", "2048", "-np", "2",
-                                         "-ctk", "f32", "-ctv", "f32", *options], stdout=self.log, stderr=self.log,
-                                        env={"PATH": os.environ["PATH"], "HOME": "/nonexistent"})
-
-    def __enter__(self):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and self.process.poll() is None:
-            try:
-                if self.ask("/health")[0] == 200:
-                    return self
-            except (urllib.error.URLError, ConnectionError):
-                pass
-            time.sleep(0.02)
-        self.log.seek(0)
-        raise RuntimeError(f"the server did not start: {self.log.read()[-2000:]}")
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        self.process.wait(20)
-
-    def ask(self, path, **body):
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}",
-                                         json.dumps(body).encode() if body else None,
-                                         {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return answer.status, json.loads(answer.read())
-        except urllib.error.HTTPError as error:
-            return error.code, json.loads(error.read())
+        super().__init__("-c", "2048", "-np", "2", "-ctk", "f32", "-ctv", "f32", *options, path=path)
 
     def embed(self, value, **more):
         status, answer = self.ask("/v1/embeddings", input=value, embd_normalize=-1, **more)
@@ -143,4 +102,4 @@ with tempfile.TemporaryDirectory(prefix="mlxcel-embedders-") as scratch:
     if recording:
         lines = ",\n".join(f' "{name}": ' + json.dumps(result) for name, result in results.items())
         vectors_path.write_text("{\n" + lines + "\n}\n")
-sys.exit(bool(failures))
+server.end()

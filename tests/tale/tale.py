@@ -1,59 +1,25 @@
 """tale.py - a server with a model of models/, and requests to it; what the
 checks in this folder share."""
 import json
-import os
-import socket
-import subprocess
-import tempfile
-import time
-import urllib.error
-import urllib.request
+import pathlib
+import sys
+
+sys.path.append(str(pathlib.Path(__file__).parent.parent / "cli"))
+import server
 
 
-class Server:
-    """A server on a model, stopped at the end of its with-block."""
+class Server(server.Server):
+    """A server on a model, with its whole context where none is named."""
 
     def __init__(self, program, model, *options):
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self.port = probe.getsockname()[1]
-        self.log = tempfile.TemporaryFile("w+")
-        environment = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
-        self.process = subprocess.Popen(
-            [program, "-m", str(model), "--port", str(self.port), *options],
-            stdout=subprocess.DEVNULL, stderr=self.log, env=environment)
-
-    def __enter__(self):
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline:
-            if self.process.poll() is not None:
-                break
-            try:
-                with self.open("/health"):
-                    return self
-            except (urllib.error.URLError, ConnectionError):
-                time.sleep(0.02)
-        self.process.kill()
-        self.log.seek(0)
-        raise RuntimeError(f"the server does not answer: {self.log.read()}")
+        server.use(program, "tale")
+        context = () if "-c" in options else ("-c", "0")
+        super().__init__(*context, *options, path=model)
 
     def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.process.wait(20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-
-    def open(self, path, body=None):
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", data,
-                                         {"Content-Type": "application/json"})
-        return urllib.request.urlopen(request, timeout=120)
-
-    def post(self, path, body):
-        with self.open(path, body) as answer:
-            return json.load(answer)
+        super().__exit__()
+        if self.code != 0:
+            raise RuntimeError(f"the server ended with {self.code}")
 
     def chat(self, messages, **fields):
         """The message and the reason the answer ended; greedy unless told otherwise."""
