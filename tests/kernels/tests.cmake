@@ -9,9 +9,9 @@ foreach(isa generic avx2)
     endif()
   endforeach()
   # Whole models too: that a result does not depend on threads, batch or company.
-  if(TARGET unit_model_context)
-    add_test(NAME kernels.context.${isa} COMMAND unit_model_context)
-    set_tests_properties(kernels.context.${isa} PROPERTIES
+  if(TARGET unit_model_company)
+    add_test(NAME kernels.company.${isa} COMMAND unit_model_company)
+    set_tests_properties(kernels.company.${isa} PROPERTIES
       ENVIRONMENT "MLXCEL_SHARED=${MLXCEL_SHARED};MLXCEL_ISA=${isa}" SKIP_RETURN_CODE 77)
   endif()
 endforeach()
