@@ -11,7 +11,7 @@ foreach(isa generic avx2)
   # Whole models too: that a result does not depend on threads, batch or company.
   if(TARGET unit_model_company)
     add_test(NAME kernels.company.${isa} COMMAND unit_model_company)
-    set_tests_properties(kernels.company.${isa} PROPERTIES
+    set_tests_properties(kernels.company.${isa} PROPERTIES LABELS slow TIMEOUT 600
       ENVIRONMENT "MLXCEL_SHARED=${MLXCEL_SHARED};MLXCEL_ISA=${isa}" SKIP_RETURN_CODE 77)
   endif()
 endforeach()
