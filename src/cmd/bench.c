@@ -268,8 +268,11 @@ static bool measure(struct bench *b, int which, struct error *err)
     if (!fill_depth(b, err))
         return false;
     for (int32_t r = 0; r < o->n_reps; r++) {
+        bool kept = true; /* a sliding window may have given up what the depth sees */
         for (int32_t c = 0; c < o->n_clients; c++)
-            kv_seq_remove(b->ctx, c, o->n_depth, -1);
+            kept = kv_seq_remove(b->ctx, c, o->n_depth, -1) && kept;
+        if (!kept && !fill_depth(b, err))
+            return false;
         uint64_t start = clock_monotonic_us();
         if (!(which ? generate(b, o->n_depth, n, err) : read_prompt(b, 0, o->n_depth, n, err)))
             return false;

@@ -80,6 +80,7 @@ static void finish_rows(void *arg, size_t begin, size_t end, int32_t thread)
     enum rope_kind kind = h->is_hf ? h->arch->rope_hf : h->arch->rope;
     size_t dim = (size_t)h->head_dim_k, n_rot = (size_t)h->n_rot;
     const float *angles = lh->is_swa ? ctx->s.cos_sin_swa : ctx->s.cos_sin;
+    const int32_t *cells = a->u->cell[ctx->has_kv ? ctx->kv.layers[a->layer].kind : KV_ALL];
     bool late = h->arch->traits & ARCH_QK_NORM_LATE;
     for (size_t i = begin; i < end; i++) {
         float *q = ctx->s.qkv + i * a->at.stride;
@@ -98,8 +99,8 @@ static void finish_rows(void *arg, size_t begin, size_t end, int32_t thread)
             norm_heads(ctx, &a->l->q_norm, a->l->q_norm_kind, q, (size_t)lh->n_heads);
             norm_heads(ctx, &a->l->k_norm, a->l->k_norm_kind, k, (size_t)lh->n_kv_heads);
         }
-        if (a->u->cell)
-            store(ctx, a, k, v, a->u->cell[i]);
+        if (cells)
+            store(ctx, a, k, v, cells[i]);
     }
 }
 
@@ -110,10 +111,12 @@ enum { CELL_BLOCK = 256 };
 
 /* The tokens of one sequence that follow each other, with the cells they see. */
 static struct attention_sequence run_of(const struct model_context *ctx, const struct ubatch *u,
-                                        int32_t first, int32_t n, bool causal, int32_t window)
+                                        int32_t first, int32_t n, bool causal, int32_t window,
+                                        enum kv_kind kind)
 {
     struct attention_sequence run = {.first_query = first, .n_queries = n};
     const struct kv_seq *s = &ctx->kv.seqs[u->seq[first]];
+    int32_t *cells = s->cells[kind];
     int32_t begin = 0, end = s->n;
     if (causal) {
         int32_t last = u->pos[first + n - 1];
@@ -121,14 +124,17 @@ static struct attention_sequence run_of(const struct model_context *ctx, const s
     }
     if (causal && window > 0 && u->pos[first] >= window)
         begin = kv_find(s, u->pos[first] - window + 1) / CELL_BLOCK * CELL_BLOCK;
-    run.cells = s->cells + begin;
+    /* A block may begin with positions that are given up, and that nobody sees. */
+    for (int32_t i = begin; kind == KV_WINDOW && i < s->first; i++)
+        cells[i] = cells[s->first];
+    run.cells = cells + begin;
     run.pos = s->pos + begin;
     run.n_cells = end - begin;
     return run;
 }
 
 static size_t find_runs(struct model_context *ctx, const struct ubatch *u, bool causal,
-                        int32_t window)
+                        int32_t window, enum kv_kind kind)
 {
     size_t n_runs = 0;
     for (int32_t i = 0; i < u->n;) {
@@ -136,7 +142,7 @@ static size_t find_runs(struct model_context *ctx, const struct ubatch *u, bool 
         while (end < u->n && u->seq[end] == u->seq[i])
             end++;
         if (ctx->has_kv) {
-            ctx->runs[n_runs++] = run_of(ctx, u, i, end - i, causal, window);
+            ctx->runs[n_runs++] = run_of(ctx, u, i, end - i, causal, window, kind);
         } else { /* keys and values are the ubatch's own rows */
             ctx->runs[n_runs++] = (struct attention_sequence){.cells = ctx->order + i,
                                                               .pos = u->pos + i,
@@ -176,8 +182,10 @@ bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t 
                           .window = window,
                           .sinks = l->sinks,
                           .slopes = h->alibi};
+    enum kv_kind kind = KV_ALL;
     if (ctx->has_kv) {
         const struct kv_layer *kv = &ctx->kv.layers[layer];
+        kind = kv->kind;
         a.k_dtype = ctx->kv.type_k;
         a.v_dtype = ctx->kv.type_v;
         a.k = kv->k;
@@ -194,7 +202,7 @@ bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t 
         a.k_head_bytes = (size_t)h->head_dim_k * sizeof(float);
         a.v_head_bytes = (size_t)h->head_dim_v * sizeof(float);
     }
-    size_t n_runs = find_runs(ctx, u, causal, window);
+    size_t n_runs = find_runs(ctx, u, causal, window, kind);
     return attention(u->pool, &a, ctx->runs, n_runs, ctx->s.qkv, at.stride, u->pos, ctx->s.attn,
                      (size_t)lh->n_heads * (size_t)h->head_dim_v) ||
            error_memory(err);

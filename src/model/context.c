@@ -30,8 +30,23 @@ static int32_t padded(int32_t n)
                                      : (n + CELLS_PAD - 1) / CELLS_PAD * CELLS_PAD;
 }
 
-static bool settle(struct model_context *ctx, int32_t *n_cells, int32_t *n_cells_seq,
-                   struct error *err)
+/* Layers with a sliding window get rings where that saves cells. Without a causal
+ * mask a token sees what comes after it, and embedding puts more sequences into a
+ * context than share it: there every cell is kept. */
+static void settle_window(const struct model_context *ctx, struct kv_sizes *sizes)
+{
+    const struct context_settings *s = &ctx->settings;
+    bool unified = s->kv_unified;
+    int32_t window = context_n_swa(ctx), most = unified ? sizes->n_cells : sizes->n_cells_seq;
+    int64_t cells = (int64_t)window * (unified ? s->n_seq_max : 1) + s->n_ubatch;
+    if (window == 0 || s->embeddings || cells >= most || padded((int32_t)cells) >= most)
+        return;
+    sizes->n_window = window;
+    sizes->ring_cells = padded((int32_t)cells);
+    sizes->n_rings = unified ? 1 : s->n_seq_max;
+}
+
+static bool settle(struct model_context *ctx, struct kv_sizes *sizes, struct error *err)
 {
     struct context_settings *s = &ctx->settings;
     const struct hparams *h = &ctx->model->h;
@@ -44,19 +59,20 @@ static bool settle(struct model_context *ctx, int32_t *n_cells, int32_t *n_cells
     if (s->n_shares < 1)
         s->n_shares = s->n_seq_max;
     int32_t n_ctx = padded(s->n_ctx ? s->n_ctx : h->n_ctx_train);
-    *n_cells_seq = n_ctx;
+    int32_t n_cells_seq = n_ctx;
     if (!s->kv_unified) {
-        *n_cells_seq = padded(n_ctx / s->n_shares);
-        if (*n_cells_seq < CELLS_PAD)
-            *n_cells_seq = CELLS_PAD;
-        if (*n_cells_seq > INT32_MAX / s->n_shares)
+        n_cells_seq = padded(n_ctx / s->n_shares);
+        if (n_cells_seq < CELLS_PAD)
+            n_cells_seq = CELLS_PAD;
+        if (n_cells_seq > INT32_MAX / s->n_shares)
             return error_set(err, ERR_INVALID,
                              "a context of %d for each of %d sequences is too "
                              "large",
-                             *n_cells_seq, s->n_shares);
-        n_ctx = *n_cells_seq * s->n_shares;
+                             n_cells_seq, s->n_shares);
+        n_ctx = n_cells_seq * s->n_shares;
     }
-    *n_cells = n_ctx;
+    *sizes =
+        (struct kv_sizes){.n_cells = n_ctx, .n_cells_seq = n_cells_seq, .n_seqs = s->n_seq_max};
     s->n_ctx = n_ctx;
     s->n_batch = s->n_batch ? s->n_batch : 2048;
     s->n_ubatch = s->n_ubatch ? s->n_ubatch : 512;
@@ -75,6 +91,7 @@ static bool settle(struct model_context *ctx, int32_t *n_cells, int32_t *n_cells
         return error_set(err, ERR_INVALID, "the model has no classification head to rank with");
     if (is_encoder(ctx->model) && !s->embeddings)
         s->embeddings = true;
+    settle_window(ctx, sizes);
     return true;
 }
 
@@ -148,7 +165,8 @@ static bool alloc_lists(struct model_context *ctx)
     size_t n = (size_t)ctx->settings.n_batch, seqs = (size_t)ctx->settings.n_seq_max;
     ctx->runs = calloc(n, sizeof *ctx->runs);
     bool ok = ctx->runs && ints(&ctx->out_of_row, n) && ints(&ctx->cell, n) &&
-              ints(&ctx->out_rows, n) && ints(&ctx->order, n) && ints(&ctx->pooled_count, seqs);
+              ints(&ctx->cell_window, (size_t)ctx->settings.n_ubatch) && ints(&ctx->out_rows, n) &&
+              ints(&ctx->order, n) && ints(&ctx->pooled_count, seqs);
     for (size_t i = 0; ok && i < n; i++) {
         ctx->order[i] = (int32_t)i;
         ctx->out_of_row[i] = -1;
@@ -187,18 +205,17 @@ bool context_create(const struct model *model, const struct context_settings *se
     ctx->settings = settings ? *settings : context_settings_default();
     if (!ctx->settings.pool_batch)
         ctx->settings.pool_batch = ctx->settings.pool;
-    int32_t n_cells, n_cells_seq;
+    struct kv_sizes sizes;
     if (!ctx->settings.pool) {
         error_set(err, ERR_INVALID, "a context needs a worker pool");
         goto fail;
     }
-    if (!settle(ctx, &n_cells, &n_cells_seq, err))
+    if (!settle(ctx, &sizes, err))
         goto fail;
     ctx->has_kv = !is_encoder(model);
-    ctx->kv.n_cells_seq = n_cells_seq;
+    ctx->kv.size.n_cells_seq = sizes.n_cells_seq;
     if (ctx->has_kv &&
-        !kv_create(&ctx->kv, &model->h, n_cells, n_cells_seq, ctx->settings.n_seq_max,
-                   ctx->settings.type_k, ctx->settings.type_v, err))
+        !kv_create(&ctx->kv, &model->h, &sizes, ctx->settings.type_k, ctx->settings.type_v, err))
         goto fail;
     context_rope(ctx);
     if (!alloc_scratch(ctx) || !alloc_lists(ctx)) {
@@ -221,18 +238,31 @@ void context_free(struct model_context *ctx)
         return;
     kv_free(&ctx->kv);
     struct scratch *s = &ctx->s;
-    void *all[] = {s->x,          s->h,
-                   s->y,          s->qkv,
-                   s->attn,       s->ffn,
-                   s->cos_sin,    s->cos_sin_swa,
-                   s->router,     s->expert_weight,
-                   s->expert,     s->expert_row,
-                   s->gathered,   ctx->logits,
-                   ctx->embd,     ctx->out_of_row,
-                   ctx->pooled,   ctx->pooled_count,
-                   ctx->dense,    ctx->cell,
-                   ctx->out_rows, ctx->order,
-                   ctx->runs,     ctx->control.rows};
+    void *all[] = {s->x,
+                   s->h,
+                   s->y,
+                   s->qkv,
+                   s->attn,
+                   s->ffn,
+                   s->cos_sin,
+                   s->cos_sin_swa,
+                   s->router,
+                   s->expert_weight,
+                   s->expert,
+                   s->expert_row,
+                   s->gathered,
+                   ctx->logits,
+                   ctx->embd,
+                   ctx->out_of_row,
+                   ctx->pooled,
+                   ctx->pooled_count,
+                   ctx->dense,
+                   ctx->cell,
+                   ctx->out_rows,
+                   ctx->order,
+                   ctx->runs,
+                   ctx->control.rows,
+                   ctx->cell_window};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         free(all[i]);
     free(ctx);
@@ -247,7 +277,7 @@ int32_t context_n_ctx(const struct model_context *ctx)
 
 int32_t context_n_ctx_seq(const struct model_context *ctx)
 {
-    return ctx->kv.n_cells_seq;
+    return ctx->kv.size.n_cells_seq;
 }
 
 int32_t context_n_batch(const struct model_context *ctx)
@@ -265,6 +295,16 @@ enum pooling context_pooling(const struct model_context *ctx)
     return ctx->pooling;
 }
 
+int32_t context_n_swa(const struct model_context *ctx)
+{
+    const struct hparams *h = &ctx->model->h;
+    bool causal = ctx->settings.causal && h->causal && !(h->arch->traits & ARCH_SWA_SYMMETRIC);
+    for (int32_t i = 0; causal && !ctx->settings.swa_full && i < h->n_layers; i++)
+        if (h->layers[i].is_swa)
+            return h->n_swa;
+    return 0;
+}
+
 size_t context_kv_bytes(const struct model_context *ctx)
 {
     return ctx->kv.n_bytes;
@@ -280,14 +320,27 @@ void context_set_abort(struct model_context *ctx, bool (*should_abort)(void *), 
 
 static bool is_seq(const struct model_context *ctx, int32_t seq)
 {
-    return ctx->has_kv && seq >= 0 && seq < ctx->kv.n_seqs;
+    return ctx->has_kv && seq >= 0 && seq < ctx->kv.size.n_seqs;
+}
+
+/* Whether what is left when a range is gone can be continued. */
+static bool can_remove(const struct kv_cache *kv, int32_t seq, int32_t p0, int32_t p1)
+{
+    const struct kv_seq *s = &kv->seqs[seq];
+    int32_t begin, end;
+    kv_range(s, p0, p1, &begin, &end);
+    return begin == end || end < s->n || kv_window_is_whole(kv, s, begin);
 }
 
 bool kv_seq_remove(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p1)
 {
     if (!ctx->has_kv)
         return true;
-    for (int32_t i = seq < 0 ? 0 : seq; i < ctx->kv.n_seqs && (seq < 0 || i == seq); i++)
+    int32_t begin = seq < 0 ? 0 : seq, end = seq < 0 ? ctx->kv.size.n_seqs : seq + 1;
+    for (int32_t i = begin; i < end && i < ctx->kv.size.n_seqs; i++)
+        if (!can_remove(&ctx->kv, i, p0, p1))
+            return false;
+    for (int32_t i = begin; i < end && i < ctx->kv.size.n_seqs; i++)
         kv_remove_range(&ctx->kv, i, p0, p1);
     return true;
 }
@@ -299,12 +352,12 @@ bool kv_seq_copy(struct model_context *ctx, int32_t src, int32_t dst, int32_t p0
 
 bool kv_can_shift(const struct model_context *ctx)
 {
-    return ctx->has_kv;
+    return ctx->has_kv && !ctx->kv.size.n_window;
 }
 
 bool kv_seq_shift(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p1, int32_t delta)
 {
-    if (!is_seq(ctx, seq))
+    if (!is_seq(ctx, seq) || !kv_can_shift(ctx))
         return false;
     struct kv_seq *s = &ctx->kv.seqs[seq];
     int32_t begin = p0 < 0 ? 0 : kv_find(s, p0), end = p1 < 0 ? s->n : kv_find(s, p1);
@@ -322,7 +375,13 @@ bool kv_seq_shift(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p1
 
 int32_t kv_seq_pos_min(const struct model_context *ctx, int32_t seq)
 {
-    return is_seq(ctx, seq) && ctx->kv.seqs[seq].n ? ctx->kv.seqs[seq].pos[0] : -1;
+    if (!is_seq(ctx, seq) || ctx->kv.seqs[seq].n == 0)
+        return -1;
+    const struct kv_seq *s = &ctx->kv.seqs[seq];
+    int32_t first = kv_first_held(&ctx->kv, s);
+    if (first < s->n)
+        return s->pos[first];
+    return s->pos[s->n - 1] < INT32_MAX ? s->pos[s->n - 1] + 1 : INT32_MAX;
 }
 
 int32_t kv_seq_pos_max(const struct model_context *ctx, int32_t seq)
@@ -334,7 +393,7 @@ int32_t kv_seq_pos_max(const struct model_context *ctx, int32_t seq)
 
 int32_t kv_cells_used(const struct model_context *ctx)
 {
-    return ctx->has_kv ? ctx->kv.n_cells - ctx->kv.n_free : 0;
+    return ctx->has_kv ? ctx->kv.size.n_cells - ctx->kv.n_free : 0;
 }
 
 bool kv_seq_save(const struct model_context *ctx, int32_t seq, struct str *out)
@@ -347,4 +406,17 @@ bool kv_seq_load(struct model_context *ctx, int32_t seq, struct slice saved, str
     if (!is_seq(ctx, seq))
         return error_set(err, ERR_INVALID, "there is no sequence %d", seq);
     return kv_load(&ctx->kv, seq, saved, err);
+}
+
+bool kv_seq_save_window(const struct model_context *ctx, int32_t seq, struct str *out)
+{
+    return is_seq(ctx, seq) && kv_save_window(&ctx->kv, seq, context_n_swa(ctx), out);
+}
+
+bool kv_seq_load_window(struct model_context *ctx, int32_t seq, struct slice saved,
+                        struct error *err)
+{
+    if (!is_seq(ctx, seq))
+        return error_set(err, ERR_INVALID, "there is no sequence %d", seq);
+    return kv_load_window(&ctx->kv, seq, saved, err);
 }

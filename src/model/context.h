@@ -19,7 +19,7 @@ struct model {
 struct ubatch {
     int32_t n, first; /* batch rows [first, first + n) */
     const int32_t *token, *pos, *seq;
-    const int32_t *cell; /* [n] where keys and values go; NULL: no cache */
+    const int32_t *cell[KV_N_KINDS]; /* [n] where keys and values go; NULL: no such cache */
     int32_t n_out;
     const int32_t *out_rows; /* [n_out] rows of the ubatch, ascending */
     struct worker_pool *pool;
@@ -73,6 +73,7 @@ struct model_context {
 
     /* Lists made while a batch runs, [n_batch] each. */
     int32_t *cell, *out_rows, *order;
+    int32_t *cell_window; /* [n_ubatch] */
     struct attention_sequence *runs;
 };
 

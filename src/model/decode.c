@@ -56,6 +56,14 @@ static bool place(struct model_context *ctx, const struct batch *b, struct error
                              "position %d of sequence %d is not beyond its last, %d", b->pos[i],
                              b->seq[i], last);
         }
+        const struct kv_seq *s = &ctx->kv.seqs[b->seq[i]];
+        if (ctx->kv.size.n_window && s->placed == s->n && !kv_window_is_whole(&ctx->kv, s, s->n)) {
+            take_back(ctx, b, i);
+            return error_set(err, ERR_INVALID,
+                             "sequence %d has given up cells that position %d sees; remove it or "
+                             "load a window",
+                             b->seq[i], b->pos[i]);
+        }
         ctx->cell[i] = kv_append(&ctx->kv, b->seq[i], b->pos[i]);
         if (ctx->cell[i] < 0) {
             take_back(ctx, b, i);
@@ -198,12 +206,18 @@ static bool run(struct model_context *ctx, const struct batch *b, struct error *
                            .token = b->token + first,
                            .pos = b->pos + first,
                            .seq = b->seq + first,
-                           .cell = ctx->has_kv ? ctx->cell + first : NULL,
+                           .cell = {ctx->has_kv ? ctx->cell + first : NULL},
                            .out_rows = ctx->out_rows,
                            .pool = pool};
         for (int32_t i = first; i < end; i++)
             if (ctx->out_of_row[i] >= 0)
                 ctx->out_rows[u.n_out++] = i - first;
+        if (ctx->has_kv && ctx->kv.size.n_window) {
+            if (!kv_place(&ctx->kv, u.seq, u.n, ctx->cell_window))
+                return error_set(err, ERR_LIMIT, "no room in the KV cache for %d sliding windows",
+                                 ctx->kv.size.n_seqs);
+            u.cell[KV_WINDOW] = ctx->cell_window;
+        }
         if (!forward(ctx, &u, err) || !collect(ctx, &u, done, err))
             return false;
         done += u.n_out;

@@ -7,10 +7,10 @@
 
 /* ---- memory ---------------------------------------------------------------- */
 
-static bool layer_bytes(const struct kv_cache *kv, int32_t n_kv_heads, size_t *k, size_t *v)
+static bool layer_bytes(const struct kv_cache *kv, const struct kv_layer *l, size_t *k, size_t *v)
 {
     size_t rows;
-    return !__builtin_mul_overflow((size_t)kv->n_cells, (size_t)n_kv_heads, &rows) &&
+    return !__builtin_mul_overflow((size_t)kv->n_cells[l->kind], (size_t)l->n_kv_heads, &rows) &&
            !__builtin_mul_overflow(rows, kv->k_row_bytes, k) &&
            !__builtin_mul_overflow(rows, kv->v_row_bytes, v);
 }
@@ -23,14 +23,15 @@ static size_t aligned(size_t n)
 }
 
 /* One mapping, untouched: the system gives pages as cells fill. */
-static bool map_layers(struct kv_cache *kv, const struct hparams *h, struct error *err)
+static bool map_layers(struct kv_cache *kv, struct error *err)
 {
     size_t total = 0, k = 0, v = 0;
     for (int32_t i = 0; i < kv->n_layers; i++) {
-        if (!layer_bytes(kv, h->layers[i].n_kv_heads, &k, &v) || k > SIZE_MAX / 4 ||
-            v > SIZE_MAX / 4 || __builtin_add_overflow(total, aligned(k) + aligned(v), &total))
+        if (!layer_bytes(kv, &kv->layers[i], &k, &v) || k > SIZE_MAX / 4 || v > SIZE_MAX / 4 ||
+            __builtin_add_overflow(total, aligned(k) + aligned(v), &total))
             return error_set(err, ERR_LIMIT,
-                             "a KV cache of %d cells does not fit the address space", kv->n_cells);
+                             "a KV cache of %d cells does not fit the address space",
+                             kv->size.n_cells);
     }
     kv->memory = mmap(NULL, total, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -39,19 +40,18 @@ static bool map_layers(struct kv_cache *kv, const struct hparams *h, struct erro
         return error_set(err, ERR_MEMORY,
                          "no memory for a KV cache of %zu MiB (%d cells); use a smaller context "
                          "(-c) or a smaller cache type (-ctk, -ctv)",
-                         total >> 20, kv->n_cells);
+                         total >> 20, kv->size.n_cells);
     }
     kv->n_bytes = total;
     unsigned char *at = kv->memory;
     for (int32_t i = 0; i < kv->n_layers; i++) {
         struct kv_layer *l = &kv->layers[i];
-        l->n_kv_heads = h->layers[i].n_kv_heads;
-        layer_bytes(kv, l->n_kv_heads, &k, &v);
+        layer_bytes(kv, l, &k, &v);
         l->k = at;
         l->v = at + aligned(k);
         /* Each head's cells lie together: attention reads them as one stream. */
-        l->k_head_bytes = kv->k_row_bytes * (size_t)kv->n_cells;
-        l->v_head_bytes = kv->v_row_bytes * (size_t)kv->n_cells;
+        l->k_head_bytes = kv->k_row_bytes * (size_t)kv->n_cells[l->kind];
+        l->v_head_bytes = kv->v_row_bytes * (size_t)kv->n_cells[l->kind];
         at += aligned(k) + aligned(v);
     }
     return true;
@@ -79,12 +79,33 @@ static bool row_bytes(enum dtype dtype, int32_t head_dim, const char *what, size
     return true;
 }
 
-bool kv_create(struct kv_cache *kv, const struct hparams *h, int32_t n_cells, int32_t n_cells_seq,
-               int32_t n_seqs, enum dtype type_k, enum dtype type_v, struct error *err)
+static bool ints(int32_t **out, int32_t n)
 {
-    *kv = (struct kv_cache){.n_cells = n_cells,
-                            .n_cells_seq = n_cells_seq,
-                            .n_seqs = n_seqs,
+    *out = calloc(n > 0 ? (size_t)n : 1, sizeof **out);
+    return *out != NULL;
+}
+
+static bool alloc_lists(struct kv_cache *kv)
+{
+    const struct kv_sizes *z = &kv->size;
+    kv->layers = calloc((size_t)kv->n_layers, sizeof *kv->layers);
+    kv->seqs = calloc((size_t)z->n_seqs, sizeof *kv->seqs);
+    if (!kv->layers || !kv->seqs || !ints(&kv->n_holders[KV_ALL], z->n_cells) ||
+        !ints(&kv->free_cells, z->n_cells))
+        return false;
+    if (!z->n_window)
+        return true;
+    int32_t n = kv->n_cells[KV_WINDOW];
+    kv->rings = calloc((size_t)z->n_rings, sizeof *kv->rings);
+    kv->next_pos = calloc((size_t)z->n_seqs, sizeof *kv->next_pos);
+    return kv->rings && kv->next_pos && ints(&kv->n_holders[KV_WINDOW], n) &&
+           ints(&kv->cell_pos, n) && ints(&kv->cell_seq, n);
+}
+
+bool kv_create(struct kv_cache *kv, const struct hparams *h, const struct kv_sizes *sizes,
+               enum dtype type_k, enum dtype type_v, struct error *err)
+{
+    *kv = (struct kv_cache){.size = *sizes,
                             .type_k = type_k,
                             .type_v = type_v,
                             .head_dim_k = h->head_dim_k,
@@ -93,49 +114,65 @@ bool kv_create(struct kv_cache *kv, const struct hparams *h, int32_t n_cells, in
     if (!row_bytes(type_k, h->head_dim_k, "K", &kv->k_row_bytes, err) ||
         !row_bytes(type_v, h->head_dim_v, "V", &kv->v_row_bytes, err))
         return false;
-    kv->layers = calloc((size_t)h->n_layers, sizeof *kv->layers);
-    kv->seqs = calloc((size_t)n_seqs, sizeof *kv->seqs);
-    kv->n_holders = calloc((size_t)n_cells, sizeof *kv->n_holders);
-    kv->free_cells = calloc((size_t)n_cells, sizeof *kv->free_cells);
-    if (!kv->layers || !kv->seqs || !kv->n_holders || !kv->free_cells)
+    kv->n_cells[KV_ALL] = sizes->n_cells;
+    if (sizes->n_window &&
+        __builtin_mul_overflow(sizes->ring_cells, sizes->n_rings, &kv->n_cells[KV_WINDOW]))
+        return error_set(err, ERR_LIMIT,
+                         "a sliding window of %d tokens is too large for %d "
+                         "sequences",
+                         sizes->n_window, sizes->n_seqs);
+    if (!alloc_lists(kv))
         return error_memory(err);
-    for (int32_t i = 0; i < n_cells; i++)
-        kv->free_cells[i] = n_cells - 1 - i;
-    kv->n_free = n_cells;
-    return map_layers(kv, h, err);
+    for (int32_t i = 0; i < h->n_layers; i++) {
+        kv->layers[i].n_kv_heads = h->layers[i].n_kv_heads;
+        kv->layers[i].kind = sizes->n_window && h->layers[i].is_swa ? KV_WINDOW : KV_ALL;
+    }
+    for (int32_t i = 0; i < sizes->n_cells; i++)
+        kv->free_cells[i] = sizes->n_cells - 1 - i;
+    kv->n_free = sizes->n_cells;
+    return map_layers(kv, err);
 }
 
 void kv_free(struct kv_cache *kv)
 {
-    for (int32_t i = 0; kv->seqs && i < kv->n_seqs; i++) {
-        free(kv->seqs[i].cells);
+    for (int32_t i = 0; kv->seqs && i < kv->size.n_seqs; i++) {
         free(kv->seqs[i].pos);
+        for (int k = 0; k < KV_N_KINDS; k++)
+            free(kv->seqs[i].cells[k]);
     }
     if (kv->memory)
         munmap(kv->memory, kv->n_bytes);
+    for (int k = 0; k < KV_N_KINDS; k++)
+        free(kv->n_holders[k]);
     free(kv->layers);
     free(kv->seqs);
-    free(kv->n_holders);
     free(kv->free_cells);
+    free(kv->rings);
+    free(kv->cell_pos);
+    free(kv->cell_seq);
+    free(kv->next_pos);
     *kv = (struct kv_cache){0};
 }
 
 /* ---- lists ---------------------------------------------------------------------- */
 
-static bool seq_reserve(struct kv_seq *s, int32_t n)
+static bool grow(int32_t **list, int32_t n)
+{
+    int32_t *grown = realloc(*list, (size_t)n * sizeof *grown);
+    if (grown)
+        *list = grown;
+    return grown != NULL;
+}
+
+static bool seq_reserve(const struct kv_cache *kv, struct kv_seq *s, int32_t n)
 {
     if (n <= s->capacity)
         return true;
     int32_t grown = s->capacity > INT32_MAX / 2 ? n : s->capacity * 2;
     if (grown < n)
         grown = n < 64 ? 64 : n;
-    int32_t *cells = realloc(s->cells, (size_t)grown * sizeof *cells);
-    if (cells)
-        s->cells = cells;
-    int32_t *pos = realloc(s->pos, (size_t)grown * sizeof *pos);
-    if (pos)
-        s->pos = pos;
-    if (!cells || !pos)
+    if (!grow(&s->pos, grown) || !grow(&s->cells[KV_ALL], grown) ||
+        (kv->size.n_window && !grow(&s->cells[KV_WINDOW], grown)))
         return false;
     s->capacity = grown;
     return true;
@@ -156,29 +193,28 @@ int32_t kv_find(const struct kv_seq *s, int32_t pos)
 
 static void drop_cell(struct kv_cache *kv, int32_t cell)
 {
-    if (--kv->n_holders[cell] == 0)
+    if (--kv->n_holders[KV_ALL][cell] == 0)
         kv->free_cells[kv->n_free++] = cell;
 }
 
 bool kv_fits(const struct kv_cache *kv, int32_t seq, int32_t n)
 {
-    return n <= kv->n_free && n <= kv->n_cells_seq - kv->seqs[seq].n;
+    return n <= kv->n_free && n <= kv->size.n_cells_seq - kv->seqs[seq].n;
 }
 
 int32_t kv_append(struct kv_cache *kv, int32_t seq, int32_t pos)
 {
     struct kv_seq *s = &kv->seqs[seq];
-    if (!kv_fits(kv, seq, 1) || !seq_reserve(s, s->n + 1))
+    if (!kv_fits(kv, seq, 1) || !seq_reserve(kv, s, s->n + 1))
         return -1;
     int32_t cell = kv->free_cells[--kv->n_free];
-    kv->n_holders[cell] = 1;
-    s->cells[s->n] = cell;
+    kv->n_holders[KV_ALL][cell] = 1;
+    s->cells[KV_ALL][s->n] = cell;
     s->pos[s->n++] = pos;
     return cell;
 }
 
-static void range_indices(const struct kv_seq *s, int32_t p0, int32_t p1, int32_t *begin,
-                          int32_t *end)
+void kv_range(const struct kv_seq *s, int32_t p0, int32_t p1, int32_t *begin, int32_t *end)
 {
     *begin = p0 < 0 ? 0 : kv_find(s, p0);
     *end = p1 < 0 ? s->n : kv_find(s, p1);
@@ -186,19 +222,29 @@ static void range_indices(const struct kv_seq *s, int32_t p0, int32_t p1, int32_
         *end = *begin;
 }
 
+/* Move what stands behind index `from` to index `to`; the list's length is the
+ * caller's to change. */
+static void move_tail(struct kv_seq *s, int32_t from, int32_t to)
+{
+    size_t n = (size_t)(s->n - from);
+    memmove(s->pos + to, s->pos + from, n * sizeof *s->pos);
+    for (int k = 0; k < KV_N_KINDS; k++)
+        if (s->cells[k])
+            memmove(s->cells[k] + to, s->cells[k] + from, n * sizeof *s->pos);
+}
+
 void kv_remove_range(struct kv_cache *kv, int32_t seq, int32_t p0, int32_t p1)
 {
     struct kv_seq *s = &kv->seqs[seq];
     int32_t begin, end;
-    range_indices(s, p0, p1, &begin, &end);
+    kv_range(s, p0, p1, &begin, &end);
     if (begin == end)
         return;
     /* From the back, so that what is freed last is the lowest and used next. */
     for (int32_t i = end; i-- > begin;)
-        drop_cell(kv, s->cells[i]);
-    size_t n_after = (size_t)(s->n - end);
-    memmove(s->cells + begin, s->cells + end, n_after * sizeof *s->cells);
-    memmove(s->pos + begin, s->pos + end, n_after * sizeof *s->pos);
+        drop_cell(kv, s->cells[KV_ALL][i]);
+    kv_window_remove(kv, s, begin, end);
+    move_tail(s, end, begin);
     s->n -= end - begin;
 }
 
@@ -209,30 +255,29 @@ bool kv_copy_range(struct kv_cache *kv, int32_t src, int32_t dst, int32_t p0, in
     const struct kv_seq *from = &kv->seqs[src];
     struct kv_seq *to = &kv->seqs[dst];
     int32_t begin, end;
-    range_indices(from, p0, p1, &begin, &end);
+    kv_range(from, p0, p1, &begin, &end);
     int32_t n = end - begin;
     if (n == 0)
         return true;
     kv_remove_range(kv, dst, from->pos[begin], from->pos[end - 1] + 1);
-    if (n > kv->n_cells_seq - to->n || !seq_reserve(to, to->n + n))
+    if (n > kv->size.n_cells_seq - to->n || !seq_reserve(kv, to, to->n + n))
         return false;
     int32_t at = kv_find(to, from->pos[begin]);
-    size_t n_after = (size_t)(to->n - at);
-    memmove(to->cells + at + n, to->cells + at, n_after * sizeof *to->cells);
-    memmove(to->pos + at + n, to->pos + at, n_after * sizeof *to->pos);
-    memcpy(to->cells + at, from->cells + begin, (size_t)n * sizeof *to->cells);
+    move_tail(to, at, at + n);
+    memcpy(to->cells[KV_ALL] + at, from->cells[KV_ALL] + begin, (size_t)n * sizeof *to->pos);
     memcpy(to->pos + at, from->pos + begin, (size_t)n * sizeof *to->pos);
     to->n += n;
     for (int32_t i = 0; i < n; i++)
-        kv->n_holders[to->cells[at + i]]++;
+        kv->n_holders[KV_ALL][to->cells[KV_ALL][at + i]]++;
+    kv_window_copy(kv, from, begin, dst, at, n);
     return true;
 }
 
-static void copy_cell(struct kv_cache *kv, int32_t from, int32_t to)
+void kv_copy_cell(struct kv_cache *kv, enum kv_kind kind, int32_t from, int32_t to)
 {
     for (int32_t i = 0; i < kv->n_layers; i++) {
         struct kv_layer *l = &kv->layers[i];
-        for (int32_t h = 0; h < l->n_kv_heads; h++) {
+        for (int32_t h = 0; l->kind == kind && h < l->n_kv_heads; h++) {
             unsigned char *k = l->k + (size_t)h * l->k_head_bytes;
             unsigned char *v = l->v + (size_t)h * l->v_head_bytes;
             memcpy(k + (size_t)to * kv->k_row_bytes, k + (size_t)from * kv->k_row_bytes,
@@ -245,125 +290,21 @@ static void copy_cell(struct kv_cache *kv, int32_t from, int32_t to)
 
 bool kv_make_own(struct kv_cache *kv, int32_t seq, int32_t begin, int32_t end)
 {
-    struct kv_seq *s = &kv->seqs[seq];
+    int32_t *cells = kv->seqs[seq].cells[KV_ALL], *n_holders = kv->n_holders[KV_ALL];
     int32_t n_shared = 0;
     for (int32_t i = begin; i < end; i++)
-        n_shared += kv->n_holders[s->cells[i]] > 1;
+        n_shared += n_holders[cells[i]] > 1;
     if (n_shared > kv->n_free)
         return false;
     for (int32_t i = begin; n_shared && i < end; i++) {
-        int32_t old = s->cells[i];
-        if (kv->n_holders[old] == 1)
+        int32_t old = cells[i];
+        if (n_holders[old] == 1)
             continue;
         int32_t cell = kv->free_cells[--kv->n_free];
-        copy_cell(kv, old, cell);
-        kv->n_holders[old]--;
-        kv->n_holders[cell] = 1;
-        s->cells[i] = cell;
+        kv_copy_cell(kv, KV_ALL, old, cell);
+        n_holders[old]--;
+        n_holders[cell] = 1;
+        cells[i] = cell;
     }
-    return true;
-}
-
-/* ---- saving --------------------------------------------------------------------- */
-
-/* What the bytes belong to; all must agree to load them. */
-struct kv_header {
-    char magic[8];
-    int32_t version, type_k, type_v, head_dim_k, head_dim_v, n_layers, n_cells, n_kv_heads_sum;
-};
-
-static const char kv_magic[8] = {'m', 'l', 'x', 'c', 'e', 'l', 'K', 'V'};
-
-static struct kv_header header_of(const struct kv_cache *kv, int32_t n)
-{
-    struct kv_header h = {.version = 1,
-                          .type_k = (int32_t)kv->type_k,
-                          .type_v = (int32_t)kv->type_v,
-                          .head_dim_k = kv->head_dim_k,
-                          .head_dim_v = kv->head_dim_v,
-                          .n_layers = kv->n_layers,
-                          .n_cells = n};
-    memcpy(h.magic, kv_magic, sizeof h.magic);
-    for (int32_t i = 0; i < kv->n_layers; i++)
-        h.n_kv_heads_sum += kv->layers[i].n_kv_heads;
-    return h;
-}
-
-static size_t cell_bytes(const struct kv_cache *kv, int32_t n_kv_heads_sum)
-{
-    return sizeof(int32_t) + (size_t)n_kv_heads_sum * (kv->k_row_bytes + kv->v_row_bytes);
-}
-
-/* Copy the rows of a sequence to or from a flat buffer, head by head. */
-static void move_rows(const struct kv_cache *kv, const struct kv_seq *s, unsigned char *buffer,
-                      bool out)
-{
-    for (int32_t i = 0; i < kv->n_layers; i++) {
-        const struct kv_layer *l = &kv->layers[i];
-        for (int32_t part = 0; part < 2 * l->n_kv_heads; part++) {
-            int32_t h = part / 2;
-            bool is_k = part % 2 == 0;
-            size_t row = is_k ? kv->k_row_bytes : kv->v_row_bytes;
-            unsigned char *base =
-                is_k ? l->k + (size_t)h * l->k_head_bytes : l->v + (size_t)h * l->v_head_bytes;
-            for (int32_t c = 0; c < s->n; c++, buffer += row) {
-                unsigned char *cell = base + (size_t)s->cells[c] * row;
-                if (out)
-                    memcpy(buffer, cell, row);
-                else
-                    memcpy(cell, buffer, row);
-            }
-        }
-    }
-}
-
-bool kv_save(const struct kv_cache *kv, int32_t seq, struct str *out)
-{
-    const struct kv_seq *s = &kv->seqs[seq];
-    struct kv_header h = header_of(kv, s->n);
-    size_t n = cell_bytes(kv, h.n_kv_heads_sum) * (size_t)s->n;
-    if (!str_reserve(out, sizeof h + n))
-        return false;
-    str_append(out, &h, sizeof h);
-    str_append(out, s->pos, (size_t)s->n * sizeof *s->pos);
-    size_t rows = n - (size_t)s->n * sizeof *s->pos;
-    move_rows(kv, s, (unsigned char *)out->data + out->len, true);
-    out->len += rows;
-    out->data[out->len] = '\0';
-    return !out->failed;
-}
-
-bool kv_load(struct kv_cache *kv, int32_t seq, struct slice saved, struct error *err)
-{
-    struct kv_header h, mine = header_of(kv, 0);
-    kv_remove_range(kv, seq, -1, -1);
-    if (saved.len < sizeof h)
-        return error_set(err, ERR_FORMAT, "the saved sequence is cut short");
-    memcpy(&h, saved.data, sizeof h);
-    mine.n_cells = h.n_cells;
-    if (memcmp(&h, &mine, sizeof h) != 0 || h.n_cells < 0)
-        return error_set(err, ERR_FORMAT,
-                         "the saved sequence is of another model, another KV cache type or no "
-                         "saved sequence at all");
-    size_t n = (size_t)h.n_cells, want;
-    if (__builtin_mul_overflow(n, cell_bytes(kv, h.n_kv_heads_sum), &want) ||
-        saved.len - sizeof h != want)
-        return error_set(err, ERR_FORMAT, "the saved sequence is cut short");
-    if (!kv_fits(kv, seq, h.n_cells))
-        return error_set(err, ERR_LIMIT, "no room in the KV cache for a sequence of %d tokens",
-                         h.n_cells);
-    int32_t last = -1;
-    for (size_t i = 0; i < n; i++) {
-        int32_t pos;
-        memcpy(&pos, saved.data + sizeof h + i * sizeof pos, sizeof pos);
-        if (pos <= last || kv_append(kv, seq, pos) < 0) {
-            kv_remove_range(kv, seq, -1, -1);
-            return pos <= last ? error_set(err, ERR_FORMAT, "the saved sequence is damaged")
-                               : error_memory(err);
-        }
-        last = pos;
-    }
-    move_rows(kv, &kv->seqs[seq],
-              (unsigned char *)(uintptr_t)saved.data + sizeof h + n * sizeof(int32_t), false);
     return true;
 }

@@ -84,7 +84,7 @@ bool model_load(const struct model_file *file, const struct model_settings *sett
                 struct worker_pool *pool, struct model **out, struct error *err);
 
 /* A model of random weights with no file behind it, for measuring.
- *   spec  "FAMILY:SIZE:DTYPE[:key=value...]", FAMILY "llama" or "bert", SIZE one
+ *   spec  "FAMILY:SIZE:DTYPE[:key=value...]", FAMILY "llama", "gemma2" or "bert", SIZE one
  *         of the names that model_synthetic_sizes() lists ("llama:1b": 2048
  *         wide, 16 layers, 32 heads, 8 KV heads, 8192 feed-forward, 32768
  *         tokens), DTYPE a dtype name or a mix ("q4_k_m"), any case
@@ -125,7 +125,8 @@ struct context_settings {
     enum dtype type_k, type_v;
     bool kv_unified; /* all sequences draw on one budget of n_ctx cells; else
                       * each has at most n_ctx / n_shares */
-    bool swa_full;   /* sliding-window layers keep every cell */
+    bool swa_full;   /* sliding-window layers keep every cell; else, where embeddings is
+                      * off, little more than the windows of all sequences */
     bool embeddings; /* embeddings are wanted and no logits are computed; always so
                       * with encoders */
     bool causal;     /* false: every token sees its whole sequence (embedding
@@ -157,6 +158,8 @@ int32_t context_n_batch(const struct model_context *ctx);
 int32_t context_n_ubatch(const struct model_context *ctx);
 enum pooling context_pooling(const struct model_context *ctx);
 size_t context_kv_bytes(const struct model_context *ctx); /* reserved for the cache */
+/* Tokens that layers with a sliding window look back; 0: none has one, or swa_full. */
+int32_t context_n_swa(const struct model_context *ctx);
 
 /* Ask now and then (between layers) whether to give up; true ends model_decode
  * with ERR_CANCELLED, the batch's cells freed again. NULL: never. Set while no
@@ -192,8 +195,9 @@ struct batch {
 
 /* Run the batch: cells are filled, logits computed where wanted.
  * Fails with nothing changed: ERR_INVALID (token id, position or sequence out
- * of range; which), ERR_LIMIT (no KV cell free: free some or send a smaller
- * batch), ERR_CANCELLED (abort). */
+ * of range; a sliding window whose cells are given up; which), ERR_LIMIT (no KV
+ * cell free: free some or send a smaller batch), ERR_CANCELLED (abort). What a
+ * cancelled batch pushed out of sliding windows stays out: see kv_seq_pos_min. */
 bool model_decode(struct model_context *ctx, const struct batch *batch, struct error *err);
 
 /* Logits [n_vocab] of batch index i (0 .. n_tokens-1) of the last decode,
@@ -217,19 +221,20 @@ bool model_warmup(struct model_context *ctx, struct error *err);
 /* Ranges are positions [p0, p1); p0 < 0 means 0, p1 < 0 means to the end. */
 
 /* Forget a range of one sequence, or of all with seq < 0. false (nothing
- * changed) when the cache cannot (a sliding window that has dropped what would
- * be needed again). */
+ * changed) when the cache cannot (a sliding window that has given up what the
+ * position behind the new end would see). */
 bool kv_seq_remove(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p1);
 /* dst gets src's cells too, in place of its own at these positions: shared, no
  * data is copied. false when they are more than dst may hold. */
 bool kv_seq_copy(struct model_context *ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 /* Move positions by delta; keys are re-rotated. Cells that another sequence
  * shares are not changed: the range is copied for seq first. false when
- * kv_can_shift is, when a position would be negative, or when no cell is free
- * for a copy; nothing is changed then. */
+ * kv_can_shift is (sliding windows that keep no more than they must), when a position would be
+ * negative, or when no cell is free for a copy; nothing is changed then. */
 bool kv_seq_shift(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p1, int32_t delta);
 bool kv_can_shift(const struct model_context *ctx);
-/* Smallest and largest position; -1 when the sequence is empty. */
+/* Smallest position that all layers hold, with all that follow it, and largest
+ * position; -1 when the sequence is empty. */
 int32_t kv_seq_pos_min(const struct model_context *ctx, int32_t seq);
 int32_t kv_seq_pos_max(const struct model_context *ctx, int32_t seq);
 /* Cells in use by any sequence. */
@@ -241,5 +246,13 @@ bool kv_seq_save(const struct model_context *ctx, int32_t seq, struct str *out);
 /* Replace a sequence by what kv_seq_save wrote. Fails (sequence empty then):
  * ERR_FORMAT (cut, or of another model or cache type), ERR_LIMIT (no room). */
 bool kv_seq_load(struct model_context *ctx, int32_t seq, struct slice saved, struct error *err);
+
+/* The same for sliding windows alone: what the position behind a sequence's last
+ * sees in them. Loading it takes the sequence back to that position, as long as it
+ * still holds those before it. Fails with nothing changed: ERR_FORMAT (also for a
+ * window of positions that the sequence does not have), ERR_LIMIT. */
+bool kv_seq_save_window(const struct model_context *ctx, int32_t seq, struct str *out);
+bool kv_seq_load_window(struct model_context *ctx, int32_t seq, struct slice saved,
+                        struct error *err);
 
 #endif

@@ -88,8 +88,8 @@ bool kv_rotate(struct model_context *ctx, int32_t seq, int32_t begin, int32_t en
         const struct kv_layer *l = &kv->layers[i];
         for (int32_t c = begin; lh->use_rope && c < end; c++) {
             for (int32_t head = 0; head < l->n_kv_heads; head++) {
-                unsigned char *row =
-                    l->k + (size_t)head * l->k_head_bytes + (size_t)s->cells[c] * kv->k_row_bytes;
+                unsigned char *row = l->k + (size_t)head * l->k_head_bytes +
+                                     (size_t)s->cells[KV_ALL][c] * kv->k_row_bytes;
                 dtype_decode(kv->type_k, row, key, dim);
                 rope_apply(kind, key, 1, dim, h->n_rot, lh->is_swa ? swa : cos_sin);
                 dtype_encode(kv->type_k, key, row, dim);

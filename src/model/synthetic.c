@@ -22,6 +22,8 @@ static const struct {
     {"llama", "1b", 16, 2048, 32, 8, 8192, 32768, 131072},
     {"llama", "3b", 28, 3072, 24, 8, 8192, 32768, 131072},
     {"llama", "8b", 32, 4096, 32, 8, 14336, 32768, 131072},
+    {"gemma2", "10m", 4, 256, 4, 2, 1024, 4096, 131072},
+    {"gemma2", "100m", 12, 768, 12, 4, 2048, 32768, 131072},
     {"bert", "bge-micro", 3, 384, 12, 12, 1536, 30522, 512},
     {"bert", "bge-small", 12, 384, 12, 12, 1536, 30522, 512},
     {"bert", "bge-base", 12, 768, 12, 12, 3072, 30522, 512},
@@ -79,7 +81,8 @@ enum { MLX_GROUP = 64 };
 
 const char *model_synthetic_sizes(void)
 {
-    return "llama: 10m, 100m, 500m, 1b, 3b, 8b; bert: bge-micro, bge-small, bge-base, bge-large";
+    return "llama: 10m, 100m, 500m, 1b, 3b, 8b; gemma2: 10m, 100m; "
+           "bert: bge-micro, bge-small, bge-base, bge-large";
 }
 
 /* ---- the description ------------------------------------------------------------------ */
@@ -105,7 +108,7 @@ static bool set_key(struct synthetic *s, char *text, struct error *err)
     } keys[] = {{"layers", &s->n_layers, 1024},  {"embd", &s->n_embd, 1 << 16},
                 {"heads", &s->n_heads, 1 << 10}, {"kv_heads", &s->n_kv_heads, 1 << 10},
                 {"ff", &s->n_ff, 1 << 18},       {"vocab", &s->n_vocab, 1 << 20},
-                {"ctx", &s->n_ctx, 1 << 24}};
+                {"ctx", &s->n_ctx, 1 << 24},     {"window", &s->n_window, 1 << 24}};
     char *value = strchr(text, '=');
     for (size_t i = 0; value && i < sizeof keys / sizeof *keys; i++) {
         if (strlen(keys[i].name) != (size_t)(value - text) ||
@@ -121,13 +124,18 @@ static bool set_key(struct synthetic *s, char *text, struct error *err)
     }
     return error_set(err, ERR_INVALID,
                      "synthetic model: '%s' is not KEY=VALUE with one of the keys layers, embd, "
-                     "heads, kv_heads, ff, vocab, ctx",
+                     "heads, kv_heads, ff, vocab, ctx, window",
                      text);
 }
 
 bool synthetic_is_bert(const struct synthetic *s)
 {
     return strcmp(s->family, "bert") == 0;
+}
+
+bool synthetic_is_gemma(const struct synthetic *s)
+{
+    return strcmp(s->family, "gemma2") == 0;
 }
 
 static bool find_size(struct synthetic *s, const char *family, const char *name, struct error *err)
@@ -254,6 +262,11 @@ static void lay_out(struct synthetic *s, const struct mix *mix)
                  mlx ? "model.layers.%d.post_attention_layernorm.weight" : "blk.%d.ffn_norm.weight",
                  i);
         add_norm(s, name);
+        static const char *const post[] = {"attention", "ffw"};
+        for (size_t k = 0; synthetic_is_gemma(s) && k < 2; k++) {
+            snprintf(name, sizeof name, "blk.%d.post_%s_norm.weight", i, post[k]);
+            add_norm(s, name);
+        }
         for (size_t k = 0; k < sizeof matrices / sizeof *matrices; k++) {
             snprintf(name, sizeof name, "%s%d.%s", mlx ? "model.layers." : "blk.", i,
                      mlx ? matrices[k].hf : matrices[k].gguf);
@@ -261,7 +274,8 @@ static void lay_out(struct synthetic *s, const struct mix *mix)
         }
     }
     add_norm(s, mlx ? "model.norm.weight" : "output_norm.weight");
-    add_matrix(s, mlx ? "lm_head" : "output", mix->output, embd, s->n_vocab);
+    if (!synthetic_is_gemma(s)) /* it ties its output to the embedding */
+        add_matrix(s, mlx ? "lm_head" : "output", mix->output, embd, s->n_vocab);
 }
 
 static void add_vector(struct synthetic *s, const char *name, int64_t n, float amplitude)
@@ -316,6 +330,9 @@ static bool check(const struct synthetic *s, const struct mix *mix, struct error
     if (synthetic_is_bert(s) && (s->mlx_bits || s->n_kv_heads != s->n_heads))
         return error_set(err, ERR_INVALID,
                          "synthetic model: a bert has GGUF's types, and as many KV heads as heads");
+    if (synthetic_is_gemma(s) ? s->mlx_bits != 0 : s->n_window != SYNTHETIC_WINDOW)
+        return error_set(err, ERR_INVALID,
+                         "synthetic model: only a gemma2 has a window, and it has GGUF's types");
     if (s->n_embd % block || s->n_ff % block)
         return error_set(err, ERR_INVALID,
                          "synthetic model: widths must be multiples of %d for type %s", block,
@@ -327,12 +344,13 @@ bool synthetic_parse(const char *spec, struct synthetic *s, struct error *err)
 {
     char part[64], family[64];
     const char *at = spec;
-    *s = (struct synthetic){0};
+    *s = (struct synthetic){.n_window = SYNTHETIC_WINDOW};
     if (!take(&at, family, sizeof family) ||
-        (strcmp(family, "llama") != 0 && strcmp(family, "bert") != 0))
+        (strcmp(family, "llama") != 0 && strcmp(family, "gemma2") != 0 &&
+         strcmp(family, "bert") != 0))
         return error_set(err, ERR_INVALID,
                          "synthetic model '%s': it must be llama:SIZE:TYPE, like llama:1b:q4_k_m, "
-                         "or bert:SIZE:TYPE, like bert:bge-small:f16",
+                         "gemma2:SIZE:TYPE or bert:SIZE:TYPE, like bert:bge-small:f16",
                          spec);
     if (!take(&at, part, sizeof part))
         part[0] = '\0';
@@ -424,6 +442,12 @@ static bool make_hparams(const struct synthetic *s, struct arena *arena, struct 
     if (synthetic_is_bert(s)) {
         h->pooling = POOLING_CLS;
         h->norm_eps = SYNTHETIC_BERT_EPS;
+    }
+    if (synthetic_is_gemma(s)) {
+        h->norm_eps = SYNTHETIC_EPS;
+        h->n_swa = s->n_window;
+        h->attn_soft_cap = SYNTHETIC_ATTN_CAP;
+        h->final_soft_cap = SYNTHETIC_FINAL_CAP;
     }
     h->is_hf = s->mlx_bits != 0;
     h->n_ctx_train = s->n_ctx;

@@ -124,18 +124,45 @@ static void put_bert(struct str *s, uint64_t *n, const struct synthetic *m)
     put_wordpiece(s, n, m->n_vocab);
 }
 
-static void put_llama(struct str *s, uint64_t *n, const struct synthetic *m)
+/* Keys of decoders, "ARCH.NAME". */
+static void put_decoder(struct str *s, uint64_t *n, const struct synthetic *m)
 {
-    key_u32(s, n, "llama.context_length", (uint32_t)m->n_ctx);
-    key_u32(s, n, "llama.embedding_length", (uint32_t)m->n_embd);
-    key_u32(s, n, "llama.block_count", (uint32_t)m->n_layers);
-    key_u32(s, n, "llama.feed_forward_length", (uint32_t)m->n_ff);
-    key_u32(s, n, "llama.attention.head_count", (uint32_t)m->n_heads);
-    key_u32(s, n, "llama.attention.head_count_kv", (uint32_t)m->n_kv_heads);
-    key_u32(s, n, "llama.rope.dimension_count", (uint32_t)(m->n_embd / m->n_heads));
-    key_u32(s, n, "llama.vocab_size", (uint32_t)m->n_vocab);
-    key_f32(s, n, "llama.attention.layer_norm_rms_epsilon", 1e-5f);
-    key_f32(s, n, "llama.rope.freq_base", 10000.0f);
+    const struct {
+        const char *name;
+        int32_t value;
+    } sizes[] = {{"context_length", m->n_ctx},
+                 {"embedding_length", m->n_embd},
+                 {"block_count", m->n_layers},
+                 {"feed_forward_length", m->n_ff},
+                 {"attention.head_count", m->n_heads},
+                 {"attention.head_count_kv", m->n_kv_heads},
+                 {"rope.dimension_count", m->n_embd / m->n_heads},
+                 {"vocab_size", m->n_vocab},
+                 {"attention.key_length", m->n_embd / m->n_heads},
+                 {"attention.value_length", m->n_embd / m->n_heads},
+                 {"attention.sliding_window", m->n_window}};
+    const struct {
+        const char *name;
+        float value;
+    } reals[] = {
+        {"attention.layer_norm_rms_epsilon", synthetic_is_gemma(m) ? SYNTHETIC_EPS : 1e-5f},
+        {"rope.freq_base", 10000.0f},
+        {"attn_logit_softcapping", SYNTHETIC_ATTN_CAP},
+        {"final_logit_softcapping", SYNTHETIC_FINAL_CAP}};
+    size_t n_sizes = sizeof sizes / sizeof *sizes, n_reals = sizeof reals / sizeof *reals;
+    if (!synthetic_is_gemma(m)) { /* the last ones are its own */
+        n_sizes -= 3;
+        n_reals -= 2;
+    }
+    char key[64];
+    for (size_t i = 0; i < n_sizes; i++) {
+        snprintf(key, sizeof key, "%s.%s", m->family, sizes[i].name);
+        key_u32(s, n, key, (uint32_t)sizes[i].value);
+    }
+    for (size_t i = 0; i < n_reals; i++) {
+        snprintf(key, sizeof key, "%s.%s", m->family, reals[i].name);
+        key_f32(s, n, key, reals[i].value);
+    }
     put_vocabulary(s, n, m->n_vocab);
 }
 
@@ -146,7 +173,7 @@ static void put_meta(struct str *s, uint64_t *n, const struct synthetic *m)
     key_u32(s, n, "general.alignment", ALIGNMENT);
     key_u32(s, n, "general.quantization_version", 2);
     key_u32(s, n, "general.file_type", m->ftype);
-    (synthetic_is_bert(m) ? put_bert : put_llama)(s, n, m);
+    (synthetic_is_bert(m) ? put_bert : put_decoder)(s, n, m);
 }
 
 static void put_tensors(struct str *s, const struct synthetic *m)
