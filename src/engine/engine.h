@@ -44,6 +44,10 @@ struct engine_settings {
     float slot_prompt_similarity; /* 0: never pick a slot by its prompt */
     int64_t cache_ram_mib;        /* idle prompts kept in memory; -1: no limit, 0: none */
     bool cache_idle_slots;        /* idle slots' prompts go to that cache too */
+    int32_t n_checkpoints;        /* most context checkpoints of a slot, where the model has
+                                   * sliding windows; 0: none */
+    int32_t checkpoint_min_step;  /* least tokens between two of them, but for those that
+                                   * stand near a prompt's end */
     int32_t sleep_idle_seconds;   /* -1: never unload */
     bool fit;                     /* context.n_ctx 0: no more than memory has room for, */
     int32_t fit_n_ctx;            /* but at least this, */
@@ -110,10 +114,13 @@ struct engine_request {
     int32_t n_indent;         /* least indentation of a new line, 0: none */
     int32_t n_cache_reuse;    /* least chunk moved inside the cache, 0: none */
     int64_t t_max_predict_ms; /* counts once a line has ended; -1: none */
-    bool cache_prompt;        /* start from what the slot already holds */
-    bool stream;              /* an event for every token */
-    bool return_progress;     /* PROGRESS events (with stream) */
-    struct slice *stop;       /* n_stop stop strings */
+    int32_t *user_starts;     /* n_user_starts indices in prompt, ascending, where a user's
+                               * message begins; good places for context checkpoints */
+    size_t n_user_starts;
+    bool cache_prompt;    /* start from what the slot already holds */
+    bool stream;          /* an event for every token */
+    bool return_progress; /* PROGRESS events (with stream) */
+    struct slice *stop;   /* n_stop stop strings */
     size_t n_stop;
     int32_t *preserved_tokens; /* control tokens that have text in this answer */
     size_t n_preserved_tokens;

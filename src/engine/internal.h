@@ -41,6 +41,40 @@ void mailbox_release(struct engine_mailbox *mailbox);
 /* Deliver; takes the event. */
 void mailbox_put(struct engine_mailbox *mailbox, struct engine_event *event);
 
+/* ---- checkpoints of sliding windows (checkpoint.c) ---- */
+
+enum { CHECKPOINT_TAIL = 4 }; /* tokens that a prompt's last checkpoint stands before its end */
+
+struct checkpoint {
+    int32_t n_references; /* the scheduler's alone */
+    int32_t id_task;      /* that made it */
+    int32_t n_tokens;
+    int32_t pos_min, pos_max; /* of the slot's cache then */
+    struct str state;         /* kv_seq_save_window */
+};
+
+struct checkpoint_vec {
+    struct checkpoint **data; /* a reference each; by n_tokens, ascending */
+    size_t n, capacity;
+};
+
+struct slot;
+void checkpoints_free(struct checkpoint_vec *list);
+/* Append references to all of from; false when out of memory. */
+bool checkpoints_share(struct checkpoint_vec *to, const struct checkpoint_vec *from);
+size_t checkpoints_bytes(const struct checkpoint_vec *list);
+/* n_past tokens of a starting job's prompt are in the slot's cache: how many of
+ * them can be built on, with the windows put back to there where need be.
+ * Checkpoints that no longer belong to the text are forgotten. */
+size_t checkpoints_start(struct engine *engine, struct slot *slot, size_t n_past);
+/* Whether this job makes checkpoints. */
+bool checkpoints_wanted(const struct engine *engine, const struct slot *slot);
+/* Whether the batch must end here, so that one can be made. */
+bool checkpoints_break(const struct engine *engine, const struct slot *slot);
+/* n_added tokens of the prompt are about to be computed: keep what the windows hold
+ * before them, if that is a good place. */
+void checkpoints_take(struct engine *engine, struct slot *slot, size_t n_added);
+
 /* ---- slots (slot.c) ---- */
 
 enum slot_state {
@@ -63,6 +97,7 @@ struct slot {
     size_t n_exact;              /* of them, from the front: as computing gives them.
                                   * What stands behind a moved token was computed in
                                   * sight of it, and is not */
+    struct checkpoint_vec checkpoints;
     uint64_t t_last_used_us;
 
     /* of the running job */
@@ -132,6 +167,7 @@ struct prompt_entry {
     struct token_vec tokens;
     size_t n_exact;   /* as in its slot */
     struct str state; /* kv_seq_save */
+    struct checkpoint_vec checkpoints;
 };
 
 struct prompt_cache {
@@ -201,6 +237,7 @@ struct engine {
     struct arena info_arena;
     struct worker_pool *pool, *pool_batch;
     int32_t n_ctx_slot, n_ubatch;
+    int32_t n_swa; /* context_n_swa */
     enum pooling pooling;
     int32_t n_slots; /* n_parallel, and more behind them where it embeds */
 

@@ -135,6 +135,11 @@ static bool make_context(struct engine *engine, struct error *err)
         n_ctx = engine->info.n_ctx_train;
     }
     engine->n_ctx_slot = n_ctx;
+    engine->n_swa = context_n_swa(engine->context);
+    if (engine->settings.context_shift && !kv_can_shift(engine->context)) {
+        log_warn("contexts are not shifted: sliding windows keep too little (--swa-full helps)");
+        engine->settings.context_shift = false;
+    }
     /* Others read these without a lock: a sleep does not change them. */
     if (engine->n_ubatch == 0) {
         engine->n_ubatch = context_n_ubatch(engine->context);
@@ -185,7 +190,7 @@ void engine_unload(struct engine *engine)
 {
     prompt_cache_clear(&engine->prompts);
     for (int32_t i = 0; engine->slots && i < engine->n_slots; i++)
-        engine->slots[i].cache.n = 0;
+        slot_forget_cache(engine, &engine->slots[i]);
     step_batch_free(engine->batch);
     engine->batch = NULL;
     context_free(engine->context);

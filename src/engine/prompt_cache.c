@@ -1,6 +1,7 @@
 /* prompt_cache.c - the prompts of idle slots, kept in memory.
  *
- * Before a slot forgets a conversation its keys and values are copied here;
+ * Before a slot forgets a conversation its keys and values are copied here, with
+ * its context checkpoints;
  * when a later prompt begins like one of them, the copy goes back into a slot
  * instead of being computed again. The oldest entries go first when the limit
  * is reached. */
@@ -15,7 +16,8 @@
 
 static size_t entry_bytes(const struct prompt_entry *entry)
 {
-    return entry->state.len + entry->tokens.n * sizeof(int32_t);
+    return entry->state.len + entry->tokens.n * sizeof(int32_t) +
+           checkpoints_bytes(&entry->checkpoints);
 }
 
 static size_t total_bytes(const struct prompt_cache *cache)
@@ -34,10 +36,16 @@ static size_t total_tokens(const struct prompt_cache *cache)
     return total;
 }
 
+static void free_entry(struct prompt_entry *entry)
+{
+    VEC_FREE(&entry->tokens);
+    str_free(&entry->state);
+    checkpoints_free(&entry->checkpoints);
+}
+
 static void remove_entry(struct prompt_cache *cache, size_t at)
 {
-    VEC_FREE(&cache->entries.data[at].tokens);
-    str_free(&cache->entries.data[at].state);
+    free_entry(&cache->entries.data[at]);
     cache->entries.n--;
     memmove(&cache->entries.data[at], &cache->entries.data[at + 1],
             (cache->entries.n - at) * sizeof *cache->entries.data);
@@ -94,7 +102,8 @@ bool prompt_cache_save(struct engine *engine, const struct slot *slot)
         return false;
     struct prompt_entry entry = {.n_exact = slot->n_exact};
     if (!VEC_RESERVE(&entry.tokens, slot->cache.n) ||
-        !kv_seq_save(engine->context, slot->id, &entry.state))
+        !kv_seq_save(engine->context, slot->id, &entry.state) ||
+        !checkpoints_share(&entry.checkpoints, &slot->checkpoints))
         goto fail;
     memcpy(entry.tokens.data, slot->cache.data, slot->cache.n * sizeof(int32_t));
     entry.tokens.n = slot->cache.n;
@@ -106,8 +115,7 @@ bool prompt_cache_save(struct engine *engine, const struct slot *slot)
     limit_bytes(cache);
     return true;
 fail:
-    VEC_FREE(&entry.tokens);
-    str_free(&entry.state);
+    free_entry(&entry);
     return false;
 }
 
@@ -141,6 +149,8 @@ void prompt_cache_load(struct engine *engine, struct slot *slot, const struct to
         slot->cache = entry->tokens;
         entry->tokens = (struct token_vec){0};
         slot->n_exact = entry->n_exact;
+        slot->checkpoints = entry->checkpoints;
+        entry->checkpoints = (struct checkpoint_vec){0};
     } else {
         log_warn("slot %d: a cached prompt could not be restored: %s", slot->id, err.message);
     }

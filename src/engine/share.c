@@ -13,8 +13,7 @@ enum { SHARE_LEAST = 16 };
 /* Behind a sliding window the other slot may have dropped what is needed here. */
 static bool can_share(const struct engine *engine, const struct slot *slot, size_t n_past)
 {
-    return slot->job->request->cache_prompt && n_past <= slot->n_exact &&
-           (engine->info.n_swa == 0 || engine->settings.context.swa_full);
+    return slot->job->request->cache_prompt && n_past <= slot->n_exact && engine->n_swa == 0;
 }
 
 static size_t smaller(size_t a, size_t b)

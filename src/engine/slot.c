@@ -58,6 +58,7 @@ void slot_forget_cache(struct engine *engine, struct slot *slot)
         kv_seq_remove(engine->context, slot->id, -1, -1);
     slot->cache.n = 0;
     slot->n_exact = SIZE_MAX;
+    checkpoints_free(&slot->checkpoints);
 }
 
 void slot_trim_to_context(struct engine *engine, struct slot *slot)
@@ -90,6 +91,7 @@ void slot_free(struct slot *slot)
     engine_job_release(slot->job);
     engine_job_release(slot->last_job);
     VEC_FREE(&slot->cache);
+    checkpoints_free(&slot->checkpoints);
     VEC_FREE(&slot->tokens);
     arena_free(&slot->token_arena);
     str_free(&slot->generated);

@@ -219,6 +219,7 @@ static bool restore(struct engine *engine, struct slot *slot, const struct slot_
         goto out;
     }
     VEC_FREE(&slot->cache);
+    checkpoints_free(&slot->checkpoints);
     slot->cache = tokens;
     slot->n_exact = 0; /* the file does not say */
     tokens = (struct token_vec){0};

@@ -134,6 +134,7 @@ static void shift_context(struct engine *engine, struct slot *slot)
             (size_t)(n_left - n_discard) * sizeof(int32_t));
     slot->cache.n -= (size_t)n_discard;
     slot_moved_from(slot, (size_t)n_keep);
+    checkpoints_free(&slot->checkpoints);
     slot->truncated = true;
 }
 
@@ -207,6 +208,7 @@ static bool start_prompt(struct engine *engine, struct slot *slot)
         if (request->n_cache_reuse > 0 && kv_can_shift(engine->context))
             n_past = reuse_chunks(engine, slot, n_past);
     }
+    n_past = checkpoints_start(engine, slot, n_past);
     /* The last token is computed again: its logits are not kept. */
     if (n_past == request->prompt.n)
         n_past--;
@@ -255,12 +257,18 @@ static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budge
         end_job(engine, slot);
         return;
     }
+    bool checkpoints = checkpoints_wanted(engine, slot);
+    size_t n_before = slot->cache.n;
     while (slot->cache.n < prompt->n && batch->n < n_budget) {
         bool last = slot->cache.n + 1 == prompt->n;
         if (!add_token(batch, slot, prompt->data[slot->cache.n], embedding || last))
             return;
         slot->timings.n_prompt_processed++;
+        if (checkpoints && checkpoints_break(engine, slot))
+            break;
     }
+    if (checkpoints && slot->cache.n > n_before)
+        checkpoints_take(engine, slot, slot->cache.n - n_before);
     if (slot->cache.n == prompt->n)
         end_prompt(slot, batch->n - 1);
 }

@@ -158,6 +158,8 @@ struct cache_options {
     int32_t n_cache_reuse;        /* 0 */
     int32_t cache_ram_mib;        /* 8192; -1 no limit, 0 off */
     bool cache_idle_slots;        /* true */
+    int32_t n_checkpoints;        /* 32 */
+    int32_t checkpoint_min_step;  /* 8192 */
     const char *slot_save_path;   /* ends in '/'; NULL: off */
     float slot_prompt_similarity; /* 0.1; 0 off */
 };

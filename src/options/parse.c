@@ -37,6 +37,8 @@ bool options_default(struct options *o, struct error *err)
         .cache = {.cache_prompt = true,
                   .cache_ram_mib = 8192,
                   .cache_idle_slots = true,
+                  .n_checkpoints = 32,
+                  .checkpoint_min_step = 8192,
                   .slot_prompt_similarity = 0.1f},
         .sampling = {.seed = UINT32_MAX,
                      .temperature = 0.8f,

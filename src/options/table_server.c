@@ -8,9 +8,6 @@
 #define NO_TOOLS                                                                                   \
     "the server runs no tools itself; declare tools in the request and run them in the client"
 #define NO_ROUTER "one process serves one model; start one server per model"
-#define NO_CHECKPOINTS                                                                             \
-    "no checkpoints of sliding-window caches are kept yet; --swa-full lets prompts be reused "     \
-    "whole"
 
 static const struct option
     rows[] =
@@ -21,11 +18,11 @@ static const struct option
     {.names = "-lcd --lookup-cache-dynamic", .value = "FNAME", DEFER, .note = NO_SPEC,
      .help = "A lookup cache for drafting that grows."},
     {.names = "-ctxcp --ctx-checkpoints --swa-checkpoints", .env = "LLAMA_ARG_CTX_CHECKPOINTS", .value = "N",
-     .fallback = "32", DEFER, .inert = "0", .note = NO_CHECKPOINTS,
-     .help = "Most checkpoints of a slot's sliding-window cache."},
+     .fallback = "32", .type = OPT_INT, AT(cache.n_checkpoints),
+     .help = "Most checkpoints of a slot's sliding-window layers, from which prompts are taken up again; 0: none."},
     {.names = "-cms --checkpoint-min-step", .env = "LLAMA_ARG_CHECKPOINT_MIN_SPACING_NT", .value = "N",
-     .fallback = "8192, 0 = no minimum", DEFER, .note = NO_CHECKPOINTS,
-     .help = "Fewest tokens between two checkpoints."},
+     .fallback = "8192, 0 = no minimum", .type = OPT_INT, .min = 0, .max = INT32_MAX,
+     AT(cache.checkpoint_min_step), .help = "Fewest tokens between two checkpoints."},
     {.names = "-cram --cache-ram", .env = "LLAMA_ARG_CACHE_RAM", .value = "N",
      .fallback = "8192, -1 - no limit, 0 - disable", .type = OPT_INT, AT(cache.cache_ram_mib),
      .help = "Memory in MiB for prompts that no slot holds any more."},

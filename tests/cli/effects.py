@@ -286,6 +286,27 @@ for options, holds in EFFECTS:
             except Exception as error:
                 check(what, False, repr(error))
 
+# ---- Sliding windows: a text, a longer one, and what another end of it is spared.
+def spared(s):
+    text = list(range(300, 400))
+    for prompt in (text, text + list(range(100, 400))):
+        s.post("/completion", prompt=prompt, n_predict=1)
+    return s.post("/completion", prompt=text + [7, 8, 9], n_predict=1)["timings"]["cache_n"]
+
+
+windowed = server.shared / "models/tiny/gemma3.gguf"
+for options, wanted in [((), 63), # the first text's checkpoint 36 tokens before its end
+                        (("--checkpoint-min-step", "0"), 95), # the one 4 before
+                        (("--ctx-checkpoints", "1"), 0),
+                        (("--ctx-checkpoints", "0"), 0),
+                        (("--swa-full",), 100)]:
+    variables, rest = by_environment(options)
+    for env, words in [({}, options), (variables, rest)][:2 if variables else 1]:
+        with Server("--ubatch-size", "32", *words, path=windowed, env=env) as s:
+            got = spared(s)
+            check(f"sliding windows with {' '.join(words)} {env}", got == wanted, got)
+check("--checkpoint-min-step -1 is refused", refused("--checkpoint-min-step", "-1"))
+
 # ---- Threads and sockets.
 usable = sorted(os.sched_getaffinity(0))
 if len(usable) > 1:

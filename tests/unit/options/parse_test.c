@@ -67,6 +67,8 @@ static void nothing_given_gives_the_defaults(void **state)
     assert_int_equal(r.o.context.n_ctx, 0);
     assert_int_equal(r.o.context.n_batch, 2048);
     assert_int_equal(r.o.context.n_parallel, -1);
+    assert_int_equal(r.o.cache.n_checkpoints, 32);
+    assert_int_equal(r.o.cache.checkpoint_min_step, 8192);
     assert_int_equal(r.o.http.port, 8080);
     assert_int_equal(r.o.sampling.top_k, 40);
     assert_int_equal(r.o.sampling.samplers.n, 9);
@@ -82,7 +84,8 @@ static void every_kind_of_spelling_is_read(void **state)
 {
     (void)state;
     struct run r = PARSE("-ctk", "q8_0", "-fa", "on", "--ctx_size", "512", "-n", "-1", "--seed",
-                         "-1", "--cache-ram", "-1", "-no-kvu", "--no-warmup", "-nocb", "-lv", "4");
+                         "-1", "--cache-ram", "-1", "-no-kvu", "--no-warmup", "-nocb", "-lv", "4",
+                         "--swa-checkpoints", "-1", "-cms", "0");
     ACCEPTED(r);
     assert_string_equal(r.o.context.cache_type_k, "q8_0");
     assert_int_equal(r.o.context.flash_attn, OPTION_ON);
@@ -91,6 +94,8 @@ static void every_kind_of_spelling_is_read(void **state)
     assert_int_equal(r.o.cache.cache_ram_mib, -1);
     assert_int_equal(r.o.context.kv_unified, OPTION_OFF);
     assert_false(r.o.context.warmup);
+    assert_int_equal(r.o.cache.n_checkpoints, -1);
+    assert_int_equal(r.o.cache.checkpoint_min_step, 0);
     assert_false(r.o.context.cont_batching);
     assert_int_equal(r.o.logging.verbosity, 4);
     options_free(&r.o);
@@ -270,9 +275,8 @@ static void what_is_not_served_is_refused_not_ignored(void **state)
     refused(PARSE("--rpc", "a:1"), "several machines");
     refused(PARSE("--tools", "all"), "tools");
     refused(PARSE("--models-dir", "/"), "one process serves one model");
-    refused(PARSE("-ctxcp", "8"), "--swa-full");
-    accepted(PARSE("-ctxcp", "0", "--spec-type", "none", "--no-mmproj", "--no-agent",
-                   "--no-ui-mcp-proxy"));
+    refused(PARSE("-cms", "-1"), "0 or more");
+    accepted(PARSE("--spec-type", "none", "--no-mmproj", "--no-agent", "--no-ui-mcp-proxy"));
 }
 
 static void ranking_is_embedding_with_its_own_pooling(void **state)
