@@ -84,7 +84,9 @@ static bool fit_context(struct engine *engine, struct context_settings *context,
     context_free(engine->context);
     engine->context = NULL;
     context->n_ctx = fitting;
-    return context_create(engine->model, context, &engine->context, err);
+    /* Sliding windows are no smaller in a smaller context: look again. */
+    return context_create(engine->model, context, &engine->context, err) &&
+           fit_context(engine, context, err);
 }
 
 /* A server for embeddings has slots behind those it shows: a batch then takes
