@@ -24,6 +24,18 @@ static json_t *triggers_to_json(const struct chat_prompt *prompt)
     return list;
 }
 
+static json_t *delimiters_to_json(const struct chat_prompt *prompt)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < prompt->n_delimiters; i++) {
+        json_t *entry = json_object();
+        put(entry, "role", json_string(prompt->delimiters[i].role));
+        put(entry, "delimiter", json_string_from(slice_of(prompt->delimiters[i].text)));
+        push(list, entry);
+    }
+    return list;
+}
+
 /* The request's stop strings, then the template's. */
 static json_t *stops(const json_t *body, const struct chat_prompt *prompt)
 {
@@ -86,6 +98,7 @@ static bool make_fields(const struct api *api, const json_t *body, struct chat_b
     put(fields, "grammar_lazy", json_boolean(prompt->grammar_lazy));
     put(fields, "grammar_triggers", triggers_to_json(prompt));
     put(fields, "preserved_tokens", texts_to_json(&prompt->preserved_tokens));
+    put(fields, "message_delimiters", delimiters_to_json(prompt));
     put(fields, "generation_prompt", json_string_from(str_slice(&prompt->generation_prompt)));
     put(fields, "parse_tool_calls", json_boolean(prompt->parse_tool_calls));
     json_object_del(fields, "chat_parser");

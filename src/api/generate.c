@@ -348,6 +348,12 @@ static struct engine_request *make_request(const struct flight *f, size_t i,
     request->completion_id = arena_duplicate(&request->arena, slice_of(f->completion_id));
     request->owner_data = generation_hold(f->g);
     request->owner_free = generation_drop;
+    if (engine_model_info(f->api->engine)->n_swa > 0 &&
+        !find_user_starts(engine_tokenizer(f->api->engine), member(body, "message_delimiters"),
+                          request)) {
+        engine_request_free(request);
+        return NULL;
+    }
     return request;
 }
 

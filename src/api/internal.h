@@ -250,6 +250,12 @@ bool chat_body_tokens(const struct api *api, const struct chat_body *chat, struc
                       struct error *err);
 void chat_body_free(struct chat_body *chat);
 
+/* Note in the request where its prompt has users' messages. delimiters: what the
+ * body calls message_delimiters, a list of {role, delimiter}; anything else there
+ * notes nothing. False when out of memory. */
+bool find_user_starts(const struct tokenizer *tok, const json_t *delimiters,
+                      struct engine_request *request);
+
 /* Other surfaces' bodies to OpenAI chat bodies; NULL with *err. Owned. */
 json_t *convert_responses(const json_t *body, struct error *err);
 json_t *convert_anthropic(const json_t *body, struct error *err);

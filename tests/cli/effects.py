@@ -305,6 +305,21 @@ for options, wanted in [((), 63), # the first text's checkpoint 36 tokens before
         with Server("--ubatch-size", "32", *words, path=windowed, env=env) as s:
             got = spared(s)
             check(f"sliding windows with {' '.join(words)} {env}", got == wanted, got)
+
+
+def spared_turn(s, first, delimiters):
+    """The same for a prompt of which only the last message is another."""
+    text = list(range(first, first + 100)) + s.post("/tokenize", content="user:")["tokens"]
+    s.post("/completion", prompt=text + list(range(100, 400)), n_predict=1,
+           message_delimiters=delimiters)
+    return s.post("/completion", prompt=text + [7, 8, 9], n_predict=1)["timings"]["cache_n"]
+
+
+with Server("--ubatch-size", "32", path=windowed) as s:
+    got = [spared_turn(s, 300, []), spared_turn(s, 330, [7, {"role": "user"}]),
+           spared_turn(s, 360, [{"role": "assistant", "delimiter": "user:"}]),
+           spared_turn(s, 390, [{"role": "user", "delimiter": "user:"}])]
+    check("a checkpoint where the user's message begins", got == [0, 0, 0, 99], got)
 check("--checkpoint-min-step -1 is refused", refused("--checkpoint-min-step", "-1"))
 
 # ---- Threads and sockets.
