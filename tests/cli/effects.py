@@ -322,6 +322,25 @@ with Server("--ubatch-size", "32", path=windowed) as s:
     check("a checkpoint where the user's message begins", got == [0, 0, 0, 99], got)
 check("--checkpoint-min-step -1 is refused", refused("--checkpoint-min-step", "-1"))
 
+# ---- The cache's types: each is used, for keys and for values, and costs no more than its
+# bits; attention is one, whether it is asked to be flash attention or not.
+def cached_as(*options):
+    with Server("-ctk", "f32", "-ctv", "f32", *options,
+                path=server.shared / "models/tiny/qwen3-hd32.gguf") as s:
+        return logprobs(s.complete(prompt=list(range(300, 340)), n_predict=1, n_probs=1))[0]
+
+
+exact = cached_as()
+for kind, most in (("f16", 0.01), ("bf16", 0.01), ("q8_0", 0.01), ("q5_0", 0.1), ("q5_1", 0.1),
+                   ("q4_0", 0.3), ("q4_1", 0.3), ("iq4_nl", 0.3)):
+    for option in ("-ctk", "-ctv"):
+        off_by = abs(cached_as(option, kind) - exact)
+        check(f"{option} {kind}", 0 < off_by < most, off_by)
+for mode in ("on", "off", "auto"):
+    check(f"-fa {mode}", cached_as("-fa", mode) == exact)
+check("-fa off wants values that are not quantized",
+      "--flash-attn" in refused("-fa", "off", "-ctv", "q4_0"))
+
 # ---- Threads and sockets.
 usable = sorted(os.sched_getaffinity(0))
 if len(usable) > 1:
@@ -334,6 +353,33 @@ if len(usable) > 1:
               same(s) and {str(first), str(second)} <= set(s.thread_cpus()), s.thread_cpus())
     with Server("-t", "1", "-tb", "2", "--cpu-mask-batch", hex(1 << second)) as s:
         check("--cpu-mask-batch pins", same(s) and str(second) in s.thread_cpus(), s.thread_cpus())
+
+
+def threads_and_rest(*options):
+    """How many threads answer, and how much of the second after it they still compute."""
+    with Server("--threads-http", "2", *options) as s:
+        check(f"{options}: the same text", same(s))
+        time.sleep(0.3) # the longest that they spin
+        before = s.cpu_seconds()
+        time.sleep(1)
+        return s.n_threads(), s.cpu_seconds() - before
+
+
+one, _ = threads_and_rest("-t", "1")
+for options, more in ((("-t", "3"), 2), (("-t", "1", "-tb", "3"), 2), (("-t", "3", "-tb", "1"), 2),
+                      (("-t", "3", "-tb", "3"), 2), (("-t", "2", "-tb", "3"), 3),
+                      (("-t", "3", "--poll", "0"), 2), (("-t", "3", "--poll", "100"), 2)):
+    n, busy = threads_and_rest(*options)
+    check(f"{options}: as many threads as asked for", n - one == more, n - one)
+    check(f"{options}: parked when there is nothing to do", busy < 0.1, busy)
+if len(usable) > 1:
+    with Server("--threads-http", "2") as s:
+        everywhere = s.n_threads()
+    os.sched_setaffinity(0, usable[:1]) # which servers inherit
+    with Server("--threads-http", "2") as s:
+        check("no more threads than cores it may use", everywhere - s.n_threads() == len(usable) - 1,
+              (everywhere, s.n_threads()))
+    os.sched_setaffinity(0, usable)
 counts = []
 for server_of in (lambda n: Server("--threads-http", n),
                   lambda n: Server(env=by_environment(("--threads-http", n))[0])):

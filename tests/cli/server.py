@@ -182,6 +182,11 @@ class Server:
     def n_threads(self):
         return len(list(pathlib.Path(f"/proc/{self.process.pid}/task").iterdir()))
 
+    def cpu_seconds(self):
+        """What its threads have computed so far."""
+        fields = pathlib.Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def thread_cpus(self):
         """The CPUs that each thread may run on."""
         tasks = pathlib.Path(f"/proc/{self.process.pid}/task")
