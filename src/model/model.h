@@ -225,7 +225,9 @@ bool model_warmup(struct model_context *ctx, struct error *err);
  * position behind the new end would see). */
 bool kv_seq_remove(struct model_context *ctx, int32_t seq, int32_t p0, int32_t p1);
 /* dst gets src's cells too, in place of its own at these positions: shared, no
- * data is copied. false when they are more than dst may hold. */
+ * data is copied but that of sliding windows where each sequence has a share of its
+ * own. What src has given up in windows dst has not either. false when they are
+ * more than dst may hold. */
 bool kv_seq_copy(struct model_context *ctx, int32_t src, int32_t dst, int32_t p0, int32_t p1);
 /* Move positions by delta; keys are re-rotated. Cells that another sequence
  * shares are not changed: the range is copied for seq first. false when
