@@ -139,12 +139,54 @@ static void logits_do_not_depend_on_company_with_any_cache(void **state)
     }
 }
 
+/* Rows that nobody asked for have no logits, and leave those of the others as they
+ * are. Without a list it is the last row alone. */
+static void only_wanted_rows_have_logits(void **state)
+{
+    (void)state;
+    REQUIRE_SHARED(folder);
+    enum { N = 9 };
+    static const bool wanted[][N] = {{[N - 1] = true}, {[0] = true, [4] = true}, {false}};
+    int32_t token[N], pos[N], seq[N] = {0};
+    for (int32_t i = 0; i < N; i++) {
+        token[i] = token_at(OURS, i);
+        pos[i] = i;
+    }
+    struct loaded l = load(folder, &architectures[0], 1, 2, 4);
+    struct error err = {0};
+    static float all[N][N_VOCAB];
+    bool every[N];
+    memset(every, true, sizeof every);
+    struct batch b = {N, token, pos, seq, every};
+    assert_true(model_decode(l.ctx, &b, &err));
+    for (int32_t i = 0; i < N; i++)
+        memcpy(all[i], model_logits(l.ctx, i), sizeof all[i]);
+    for (size_t k = 0; k < 4; k++) {
+        const bool *want = k < 3 ? wanted[k] : wanted[0];
+        b.want_logits = k < 3 ? want : NULL;
+        assert_true(kv_seq_remove(l.ctx, 0, -1, -1));
+        assert_true(model_decode(l.ctx, &b, &err));
+        int32_t n_wanted = 0;
+        for (int32_t i = 0; i < N; i++) {
+            const float *logits = model_logits(l.ctx, i);
+            assert_int_equal(logits != NULL, want[i]);
+            if (want[i])
+                same(&architectures[0], "wanted", all[i], logits);
+            n_wanted += want[i];
+        }
+        assert_int_equal(model_logits(l.ctx, -n_wanted) != NULL, n_wanted > 0);
+        assert_null(model_logits(l.ctx, -n_wanted - 1));
+    }
+    unload(&l);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(logits_do_not_depend_on_company_in_any_architecture),
         cmocka_unit_test(logits_do_not_depend_on_company_in_any_format),
         cmocka_unit_test(logits_do_not_depend_on_company_with_any_cache),
+        cmocka_unit_test(only_wanted_rows_have_logits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
