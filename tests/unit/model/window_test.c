@@ -21,7 +21,7 @@ static struct pair make_pair(bool unified, int32_t n_ubatch)
 {
     struct pair p = {0};
     struct error err = {0};
-    struct worker_settings workers = {.n_threads = 2};
+    struct worker_settings workers = {.n_threads = 1};
     p.pool = worker_pool_create(&workers, &err);
     if (!model_synthetic(spec, NULL, p.pool, &p.model, &err))
         fail_msg("%s", err.message);
