@@ -13,6 +13,7 @@
 /* One row of the batch; the arrays that model_decode wants are beside it. */
 struct step_batch {
     int32_t n, n_max;
+    int32_t n_generating; /* the first rows: tokens of those that generate */
     int32_t *token, *pos, *seq;
     bool *want_logits;
 };
@@ -241,6 +242,26 @@ static void end_prompt(struct slot *slot, int32_t last_row)
         sampler_accept(slot->sampler, prompt->data[i], false, NULL);
 }
 
+/* What a chunk of n_ubatch tokens costs at the beginning of a prompt buys fewer
+ * where attention has much to read: a stream waits for that long, however long the
+ * prompt. A token multiplies by n_params weights, and by 2 * n_layers * n_embd
+ * numbers for each cell before it, each of which takes about four times as long. */
+static int32_t n_tokens_in_company(const struct engine *engine, const struct slot *slot)
+{
+    enum { ATTENTION_COST = 4, LEAST = 32 };
+    const struct model_info *info = &engine->info;
+    int32_t n_ubatch = context_n_ubatch(engine->context);
+    if (info->n_swa > 0) /* most layers read no more than their window */
+        return n_ubatch;
+    double weights = (double)info->n_params;
+    if (info->n_experts > 0)
+        weights *= (double)info->n_experts_used / (double)info->n_experts;
+    double cells = 2.0 * ATTENTION_COST * (double)info->n_layers * (double)info->n_embd *
+                   (double)slot->cache.n;
+    int32_t n = (int32_t)((double)n_ubatch * weights / (weights + cells + 1.0));
+    return n > LEAST ? n : n_ubatch < LEAST ? n_ubatch : LEAST;
+}
+
 /* Add as much of a prompt as the budget allows. */
 static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budget)
 {
@@ -256,6 +277,10 @@ static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budge
         slot_send_error(slot, ERR_MEMORY, 0, "out of memory");
         end_job(engine, slot);
         return;
+    }
+    if (batch->n_generating > 0) {
+        int32_t n_most = batch->n_generating + n_tokens_in_company(engine, slot);
+        n_budget = n_budget < n_most ? n_budget : n_most;
     }
     bool checkpoints = checkpoints_wanted(engine, slot);
     size_t n_before = slot->cache.n;
@@ -301,6 +326,8 @@ static void build_embedding_batch(struct engine *engine)
         add_prompt(engine, waiting[i], n_budget);
 }
 
+enum { LEAST_OF_A_PROMPT = 8 };
+
 static void build_batch(struct engine *engine)
 {
     struct step_batch *batch = engine->batch;
@@ -315,12 +342,16 @@ static void build_batch(struct engine *engine)
         slot->batch_index = batch->n;
         add_token(batch, slot, slot->sampled, true);
     }
+    batch->n_generating = batch->n;
     if (batch->n > 0 && !engine->settings.continuous_batching)
         return;
-    /* While others generate, a prompt gets one physical batch a step, so that
-     * nobody waits for more than that. */
-    int32_t n_budget =
-        batch->n > 0 ? context_n_ubatch(engine->context) : context_n_batch(engine->context);
+    /* While others generate, a prompt gets one physical batch a step, or less, so
+     * that nobody waits for more than that; and a little of it always. */
+    int32_t n_ubatch = context_n_ubatch(engine->context);
+    int32_t n_least = n_ubatch < LEAST_OF_A_PROMPT ? n_ubatch : LEAST_OF_A_PROMPT;
+    int32_t n_budget = batch->n > 0 ? n_ubatch : context_n_batch(engine->context);
+    if (n_budget < batch->n + n_least)
+        n_budget = batch->n + n_least;
     if (n_budget > batch->n_max)
         n_budget = batch->n_max;
     for (int32_t i = 0; i < n_slots && batch->n < n_budget; i++) {
