@@ -40,7 +40,8 @@ static const char bench_usage[] =
     "  --no-repack        leave weights as they are in the file\n"
     "  --json             print JSON\n"
     "  --compare FILE     print the ratio to an earlier --json output, which may be that\n"
-    "                     of another model or, with --formats, holds the same ones\n";
+    "                     of another model or, with --formats, holds the same ones; what\n"
+    "                     was measured at the same depth with as many clients counts\n";
 
 struct bench_options {
     const char *model, *synthetic, *formats, *templates, *write, *type_k, *type_v, *compare;
@@ -303,6 +304,13 @@ static const json_t *earlier_run(const json_t *file, const char *model)
     return NULL;
 }
 
+/* Only what was measured alike is compared. */
+static bool same_load(const struct bench *b, int which, const json_t *then)
+{
+    return json_integer_value(json_object_get(then, "depth")) == b->o->n_depth &&
+           json_integer_value(json_object_get(then, "clients")) == (which ? b->o->n_clients : 1);
+}
+
 static bool read_earlier(struct bench *b, struct error *err)
 {
     if (!b->o->compare)
@@ -316,7 +324,7 @@ static bool read_earlier(struct bench *b, struct error *err)
         const json_t *then = json_array_get(results, i);
         const char *test = json_string_value(json_object_get(then, "test"));
         for (int which = 0; which < 2; which++)
-            if (test && strcmp(test, test_names[which]) == 0)
+            if (test && strcmp(test, test_names[which]) == 0 && same_load(b, which, then))
                 b->earlier[which] = json_number_value(json_object_get(then, "tokens_per_second"));
     }
     json_decref(file);

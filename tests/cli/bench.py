@@ -59,6 +59,9 @@ with tempfile.TemporaryDirectory(prefix="mlxcel-bench-") as scratch:
     text = bench(*model, *QUICK, "--compare", str(earlier))
     check("compare as text", len(re.findall(r"[\d.]+ times the earlier [\d.]+", text)) == 2, text)
 
+    other = measured(*model, *QUICK, "-d", "16", "--compare", str(earlier))["results"]
+    check("another depth is not compared", not any("ratio" in r for r in other), other)
+
     # Every format, and each beside its own.
     formats = measured("--formats", "10m", *QUICK)
     names = [run["model"].split(":")[2] for run in formats]
