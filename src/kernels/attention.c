@@ -449,12 +449,9 @@ static void work(void *arg, int32_t thread, int32_t n_threads)
 {
     const struct call *c = arg;
     (void)n_threads;
-    for (;;) {
-        size_t item = pool_items_take(c->pool, 1);
-        if (item >= c->n_items)
-            return;
+    size_t item;
+    while (pool_items_take(c->pool, thread, &item))
         do_item(c, item, c->own + (size_t)thread * c->own_bytes);
-    }
 }
 
 bool attention(struct worker_pool *pool, const struct attention *a,
@@ -479,7 +476,7 @@ bool attention(struct worker_pool *pool, const struct attention *a,
         return false;
     for (size_t i = 0; i < n_sequences; i++)
         c.n_items += query_blocks(&c, &sequences[i]) * (size_t)a->n_kv_heads;
-    pool_items_start(pool);
+    pool_items_start(pool, c.n_items);
     worker_pool_run(pool, work, &c);
     return true;
 }

@@ -2,9 +2,9 @@
  *
  * A call becomes a list of groups (a matrix and the rows of activations it
  * applies to) that are cut into items of some rows of weights; threads take
- * items as they become free. Within an item the columns go by chunks that, with
- * the activations of a tile, stay in the first-level cache, and every chunk of
- * weights is unpacked once for all activations. */
+ * items of their own share, then what others have left. Within an item the columns go by chunks
+ * that, with the activations of a tile, stay in the first-level cache, and every chunk of weights
+ * is unpacked once for all activations. */
 #include "kernels/matrix.h"
 #include "kernels/pool.h"
 #include "kernels/table.h"
@@ -381,12 +381,9 @@ static void work(void *arg, int32_t thread, int32_t n_threads)
         worker_pool_barrier(c->pool);
     }
     void *own = c->own + (size_t)thread * c->own_bytes;
-    for (;;) {
-        size_t item = pool_items_take(c->pool, 1);
-        if (item >= c->n_items)
-            return;
+    size_t item;
+    while (pool_items_take(c->pool, thread, &item))
         do_item(c, item, own);
-    }
 }
 
 /* Enough items that threads end together, but long enough that what lies ahead
@@ -444,7 +441,7 @@ static void run(struct call *c, uint8_t *scratch)
     }
     if (c->any_ints && c->n_x == 1)
         quantize_rows(c, 0, 1);
-    pool_items_start(c->pool);
+    pool_items_start(c->pool, c->n_items);
     worker_pool_run(c->pool, work, c);
 }
 

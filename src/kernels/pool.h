@@ -9,8 +9,10 @@
  * not be NULL. */
 void *pool_scratch(struct worker_pool *pool, size_t bytes);
 
-/* Handing out the items of an uneven job: start before the run, take within. */
-void pool_items_start(struct worker_pool *pool);
-size_t pool_items_take(struct worker_pool *pool, size_t n); /* the first of n */
+/* Handing out the items 0..n_items (at most UINT32_MAX) of a job: start before the
+ * run, take within. A thread gets a stretch of items in their order; when that is
+ * done it helps whoever has most left. False when none is left. */
+void pool_items_start(struct worker_pool *pool, size_t n_items);
+bool pool_items_take(struct worker_pool *pool, int32_t thread, size_t *item);
 
 #endif
