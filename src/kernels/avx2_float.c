@@ -50,32 +50,26 @@ INLINE __m256 load_weights(enum dtype dtype, const void *w, size_t k)
 }
 
 /* n_w times n_x outputs (constants) of two registers each: DOT_LANES is 16. */
-INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                 size_t n_x, size_t n, float *acc, size_t stride)
+INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                 const float *const *x, size_t n_x, size_t n, float *acc, size_t stride)
 {
-    __m256 sum[2][2][2];
+    __m256 sum[DOT_WEIGHTS][2][2];
     for (size_t i = 0; i < n_w; i++) {
         for (size_t t = 0; t < n_x; t++) {
             sum[i][t][0] = _mm256_loadu_ps(acc + (i * stride + t) * DOT_LANES);
             sum[i][t][1] = _mm256_loadu_ps(acc + (i * stride + t) * DOT_LANES + 8);
         }
     }
-    for (size_t k = 0; k < n; k += 8) {
-        __m256 a[2];
-        for (size_t t = 0; t < n_x; t++)
-            a[t] = _mm256_loadu_ps(x[t] + k);
-        for (size_t i = 0; i < n_w; i++) {
-            __m256 b = load_weights(dtype, w[i], k);
+    for (size_t k = 0; k < n; k += DOT_LANES) {
+        for (size_t j = 0; j < 2; j++) {
+            __m256 a[2];
             for (size_t t = 0; t < n_x; t++)
-                sum[i][t][0] = _mm256_fmadd_ps(b, a[t], sum[i][t][0]);
-        }
-        k += 8;
-        for (size_t t = 0; t < n_x; t++)
-            a[t] = _mm256_loadu_ps(x[t] + k);
-        for (size_t i = 0; i < n_w; i++) {
-            __m256 b = load_weights(dtype, w[i], k);
-            for (size_t t = 0; t < n_x; t++)
-                sum[i][t][1] = _mm256_fmadd_ps(b, a[t], sum[i][t][1]);
+                a[t] = _mm256_loadu_ps(x[t] + k + 8 * j);
+            for (size_t i = 0; i < n_w; i++) {
+                __m256 b = load_weights(dtype, w[i], k / DOT_LANES * step + 8 * j);
+                for (size_t t = 0; t < n_x; t++)
+                    sum[i][t][j] = _mm256_fmadd_ps(b, a[t], sum[i][t][j]);
+            }
         }
     }
     for (size_t i = 0; i < n_w; i++) {

@@ -11,8 +11,8 @@ void unpack_avx512(const struct panel_source *s, size_t begin, size_t n, struct 
 void quantize_avx512(const float *x, size_t n, const struct act_row *out);
 void quantize_wide_avx512(const float *x, size_t n, const struct act_row *out);
 
-void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc);
+void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                       const float *const *x, size_t n_x, size_t n, float *acc);
 float lanes_sum_avx512(const float *acc);
 
 void decode_avx512(enum dtype dtype, const void *blocks, float *out, size_t n);

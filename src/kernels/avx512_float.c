@@ -51,18 +51,18 @@ INLINE __m512 load_weights_tail(enum dtype dtype, const void *w, size_t k, __mma
     return _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16));
 }
 
-/* A register holds the 16 partial sums of one output; n_w and n_x are
+/* A register holds the 16 partial sums of one output; n_w, n_x and step are
  * constants, so that all n_w * n_x of them stay in registers. `stride` is the
  * number of activations in the caller's tile. */
-INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                 size_t n_x, size_t n, float *acc, size_t stride)
+INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                 const float *const *x, size_t n_x, size_t n, float *acc, size_t stride)
 {
     __m512 sum[DOT_WEIGHTS][DOT_TOKENS];
     size_t element = dtype == DTYPE_F32 ? 4 : 2;
     /* Several short rows at once are no stream that the processor foresees: fetch
      * the same place of the rows that come next, for the few activations that
      * leave memory as the bound. */
-    bool fetch = n_w > 1 && n_x <= 2;
+    bool fetch = step == DOT_LANES && n_w > 1 && n_x <= 2;
     size_t ahead = fetch ? n_w * ((uintptr_t)w[1] - (uintptr_t)w[0]) : 0;
     for (size_t i = 0; i < n_w; i++) {
         for (size_t t = 0; t < n_x; t++)
@@ -74,7 +74,7 @@ INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float
         for (size_t t = 0; t < n_x; t++)
             a[t] = _mm512_loadu_ps(x[t] + k);
         for (size_t i = 0; i < n_w; i++) {
-            __m512 b = load_weights(dtype, w[i], k);
+            __m512 b = load_weights(dtype, w[i], k / DOT_LANES * step);
             if (fetch)
                 _mm_prefetch((const char *)((uintptr_t)w[i] + k * element + ahead), _MM_HINT_T0);
             for (size_t t = 0; t < n_x; t++)
@@ -95,41 +95,45 @@ INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float
     }
 }
 
-INLINE void dots_rows(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                      size_t n_x, size_t n, float *acc, size_t stride)
+INLINE void dots_rows(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                      const float *const *x, size_t n_x, size_t n, float *acc, size_t stride)
 {
     size_t t = 0;
     for (; t + 6 <= n_x; t += 6)
-        dots(dtype, w, n_w, x + t, 6, n, acc + t * DOT_LANES, stride);
+        dots(dtype, w, n_w, step, x + t, 6, n, acc + t * DOT_LANES, stride);
     for (; t + 2 <= n_x; t += 2)
-        dots(dtype, w, n_w, x + t, 2, n, acc + t * DOT_LANES, stride);
+        dots(dtype, w, n_w, step, x + t, 2, n, acc + t * DOT_LANES, stride);
     for (; t < n_x; t++)
-        dots(dtype, w, n_w, x + t, 1, n, acc + t * DOT_LANES, stride);
+        dots(dtype, w, n_w, step, x + t, 1, n, acc + t * DOT_LANES, stride);
 }
 
-INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc)
+INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                       const float *const *x, size_t n_x, size_t n, float *acc)
 {
-    if (n_w == 4) {
-        dots_rows(dtype, w, 4, x, n_x, n, acc, n_x);
+    if (n_w == DOT_WEIGHTS && step == FLOAT_STEP) {
+        dots_rows(dtype, w, DOT_WEIGHTS, FLOAT_STEP, x, n_x, n, acc, n_x);
+        return;
+    }
+    if (n_w == DOT_WEIGHTS) {
+        dots_rows(dtype, w, DOT_WEIGHTS, DOT_LANES, x, n_x, n, acc, n_x);
         return;
     }
     for (size_t i = 0; i < n_w; i++)
-        dots_rows(dtype, w + i, 1, x, n_x, n, acc + i * n_x * DOT_LANES, n_x);
+        dots_rows(dtype, w + i, 1, step, x, n_x, n, acc + i * n_x * DOT_LANES, n_x);
 }
 
-void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc)
+void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                       const float *const *x, size_t n_x, size_t n, float *acc)
 {
     switch (dtype) {
     case DTYPE_F16:
-        dots_dtype(DTYPE_F16, w, n_w, x, n_x, n, acc);
+        dots_dtype(DTYPE_F16, w, n_w, step, x, n_x, n, acc);
         break;
     case DTYPE_BF16:
-        dots_dtype(DTYPE_BF16, w, n_w, x, n_x, n, acc);
+        dots_dtype(DTYPE_BF16, w, n_w, step, x, n_x, n, acc);
         break;
     default:
-        dots_dtype(DTYPE_F32, w, n_w, x, n_x, n, acc);
+        dots_dtype(DTYPE_F32, w, n_w, step, x, n_x, n, acc);
         break;
     }
 }

@@ -90,37 +90,53 @@ INLINE vf gelu(vf x)
 
 /* ---- rows of weights times rows of activations ---- */
 
-INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc)
+INLINE void dots_rows(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                      const float *const *x, size_t n_x, size_t n, float *acc, size_t stride)
 {
-    size_t i = 0;
-    for (; i + 2 <= n_w; i += 2) {
-        float *row = acc + i * n_x * DOT_LANES;
-        size_t t = 0;
-        for (; t + 2 <= n_x; t += 2)
-            dots(dtype, w + i, 2, x + t, 2, n, row + t * DOT_LANES, n_x);
-        for (; t < n_x; t++)
-            dots(dtype, w + i, 2, x + t, 1, n, row + t * DOT_LANES, n_x);
-    }
-    for (; i < n_w; i++) {
-        for (size_t t = 0; t < n_x; t++)
-            dots(dtype, w + i, 1, x + t, 1, n, acc + (i * n_x + t) * DOT_LANES, n_x);
-    }
+    size_t t = 0;
+    for (; n_w <= 2 && t + 2 <= n_x; t += 2)
+        dots(dtype, w, n_w, step, x + t, 2, n, acc + t * DOT_LANES, stride);
+    for (; t < n_x; t++)
+        dots(dtype, w, n_w, step, x + t, 1, n, acc + t * DOT_LANES, stride);
 }
 
-INLINE void float_dots(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc)
+/* Packed rows and one activation: all rows of the pack at once, one stream. */
+INLINE void dots_step(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                      const float *const *x, size_t n_x, size_t n, float *acc)
+{
+    size_t i = 0;
+    if (step == FLOAT_STEP && n_x == 1) {
+        for (; i + DOT_WEIGHTS <= n_w; i += DOT_WEIGHTS)
+            dots_rows(dtype, w + i, DOT_WEIGHTS, step, x, 1, n, acc + i * DOT_LANES, 1);
+    }
+    for (; i + 2 <= n_w; i += 2)
+        dots_rows(dtype, w + i, 2, step, x, n_x, n, acc + i * n_x * DOT_LANES, n_x);
+    for (; i < n_w; i++)
+        dots_rows(dtype, w + i, 1, step, x, n_x, n, acc + i * n_x * DOT_LANES, n_x);
+}
+
+INLINE void dots_dtype(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                       const float *const *x, size_t n_x, size_t n, float *acc)
+{
+    if (step == FLOAT_STEP)
+        dots_step(dtype, w, n_w, FLOAT_STEP, x, n_x, n, acc);
+    else
+        dots_step(dtype, w, n_w, DOT_LANES, x, n_x, n, acc);
+}
+
+INLINE void float_dots(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                       const float *const *x, size_t n_x, size_t n, float *acc)
 {
     size_t whole = n / DOT_LANES * DOT_LANES;
     switch (dtype) {
     case DTYPE_F16:
-        dots_dtype(DTYPE_F16, w, n_w, x, n_x, whole, acc);
+        dots_dtype(DTYPE_F16, w, n_w, step, x, n_x, whole, acc);
         break;
     case DTYPE_BF16:
-        dots_dtype(DTYPE_BF16, w, n_w, x, n_x, whole, acc);
+        dots_dtype(DTYPE_BF16, w, n_w, step, x, n_x, whole, acc);
         break;
     default:
-        dots_dtype(DTYPE_F32, w, n_w, x, n_x, whole, acc);
+        dots_dtype(DTYPE_F32, w, n_w, step, x, n_x, whole, acc);
         break;
     }
     if (whole == n)
@@ -131,7 +147,7 @@ INLINE void float_dots(enum dtype dtype, const void *const *w, size_t n_w, const
         w_tail[i] = (const char *)w[i] + whole * dtype_info(dtype)->block_bytes;
     for (size_t t = 0; t < n_x; t++)
         x_tail[t] = x[t] + whole;
-    float_dots_generic(dtype, w_tail, n_w, x_tail, n_x, n - whole, acc);
+    float_dots_generic(dtype, w_tail, n_w, step, x_tail, n_x, n - whole, acc);
 }
 
 /* ---- attention ---- */
@@ -215,10 +231,10 @@ INLINE void activate_lanes(enum activation act, const float *x, size_t n, float 
 }
 
 #define FLOAT_KERNELS(isa)                                                                         \
-    void float_dots_##isa(enum dtype dtype, const void *const *w, size_t n_w,                      \
+    void float_dots_##isa(enum dtype dtype, const void *const *w, size_t n_w, size_t step,         \
                           const float *const *x, size_t n_x, size_t n, float *acc)                 \
     {                                                                                              \
-        float_dots(dtype, w, n_w, x, n_x, n, acc);                                                 \
+        float_dots(dtype, w, n_w, step, x, n_x, n, acc);                                           \
     }                                                                                              \
     void decode_##isa(enum dtype dtype, const void *blocks, float *out, size_t n)                  \
     {                                                                                              \

@@ -155,14 +155,15 @@ void panel_dot_generic(const struct panel *panels, size_t n_panels, const struct
         dot_one_panel(&panels[p], tile, n, n_tokens, acc + p * n_tokens);
 }
 
-void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                        size_t n_x, size_t n, float *acc)
+void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                        const float *const *x, size_t n_x, size_t n, float *acc)
 {
     size_t size = dtype_info(dtype)->block_bytes;
     for (size_t i = 0; i < n_w; i++) {
         for (size_t k = 0; k < n; k++) {
             float v;
-            dtype_decode(dtype, (const char *)w[i] + k * size, &v, 1);
+            size_t at = k / DOT_LANES * step + k % DOT_LANES;
+            dtype_decode(dtype, (const char *)w[i] + at * size, &v, 1);
             for (size_t t = 0; t < n_x; t++)
                 acc[(i * n_x + t) * DOT_LANES + k % DOT_LANES] += v * x[t][k];
         }

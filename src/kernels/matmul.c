@@ -12,10 +12,10 @@
 #include <string.h>
 
 enum {
-    CHUNK_COLS = 512,     /* columns unpacked at a time; a multiple of every block */
-    MAX_PREPARED = 4,     /* formats of one call that want different sums */
-    FLOAT_ITEM_ROWS = 16, /* rows of a plain-format item */
-    FLOAT_TOKENS = 48,    /* activations whose partial sums are kept at once */
+    CHUNK_COLS = 512,             /* columns unpacked at a time; a multiple of every block */
+    MAX_PREPARED = 4,             /* formats of one call that want different sums */
+    FLOAT_ITEM_ROWS = PANEL_ROWS, /* rows of a plain-format item */
+    FLOAT_TOKENS = 48,            /* activations whose partial sums are kept at once */
     CHUNK_SUBS = CHUNK_COLS / 16,
     CACHE_LINE = 64
 };
@@ -246,27 +246,26 @@ static void int_item(const struct call *c, const struct group *g, size_t first_r
 
 /* ---- plain formats ---- */
 
-static bool has_float_kernel(const struct matrix *w)
-{
-    return w->kind == MATRIX_PLAIN &&
-           (w->dtype == DTYPE_F32 || w->dtype == DTYPE_F16 || w->dtype == DTYPE_BF16);
-}
-
 struct float_rows {
     enum dtype dtype;
     size_t size; /* bytes of an element */
+    size_t step; /* float_dots' */
     const uint8_t *row[FLOAT_ITEM_ROWS];
 };
 
 static void make_rows(const struct call *c, const struct group *g, size_t first_row, size_t n_rows,
                       struct float_scratch *own, struct float_rows *rows)
 {
-    bool native = has_float_kernel(g->w);
+    bool native = matrix_has_float_kernel(g->w);
     rows->dtype = native ? g->w->dtype : DTYPE_F32;
     rows->size = dtype_info(rows->dtype)->block_bytes;
+    const uint8_t *packed = matrix_packed(g->w, g->expert, (int32_t)first_row);
+    rows->step = packed ? FLOAT_STEP : DOT_LANES;
     for (size_t i = 0; i < n_rows; i++) {
         int32_t row = (int32_t)(first_row + i);
-        if (native) {
+        if (packed) {
+            rows->row[i] = packed + matrix_packed_float_row(g->w, i);
+        } else if (native) {
             rows->row[i] = matrix_row_data(g->w, g->expert, row);
         } else {
             float *decoded = own->rows + i * c->n_cols;
@@ -291,8 +290,8 @@ static void float_chunk(const struct call *c, const struct group *g, const struc
             size_t n_w = n_rows - r < DOT_WEIGHTS ? n_rows - r : DOT_WEIGHTS;
             const void *w[DOT_WEIGHTS];
             for (size_t i = 0; i < n_w; i++)
-                w[i] = rows->row[r + i] + begin * rows->size;
-            c->k->float_dots(rows->dtype, w, n_w, x, n_x, n,
+                w[i] = rows->row[r + i] + begin / DOT_LANES * rows->step * rows->size;
+            c->k->float_dots(rows->dtype, w, n_w, rows->step, x, n_x, n,
                              acc + (t * n_rows + r * n_x) * DOT_LANES);
         }
     }

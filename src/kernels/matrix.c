@@ -250,3 +250,9 @@ void matrix_row(const struct matrix *w, int32_t expert, int32_t row, float *out)
 {
     matrix_decode(w, expert, row, 0, (size_t)w->n_cols, out);
 }
+
+bool matrix_has_float_kernel(const struct matrix *w)
+{
+    return w->kind == MATRIX_PLAIN &&
+           (w->dtype == DTYPE_F32 || w->dtype == DTYPE_F16 || w->dtype == DTYPE_BF16);
+}

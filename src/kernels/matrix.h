@@ -20,5 +20,9 @@ void matrix_decode(const struct matrix *w, int32_t expert, int32_t row, size_t b
 
 /* What matrix_prepare packed of the sixteen rows from first_row on, or NULL. */
 const uint8_t *matrix_packed(const struct matrix *w, int32_t expert, int32_t first_row);
+/* Whether its elements are multiplied as floats that need no decoding. */
+bool matrix_has_float_kernel(const struct matrix *w);
+/* Where, in what was packed of such a matrix, a row (of sixteen) begins. */
+size_t matrix_packed_float_row(const struct matrix *w, size_t row);
 
 #endif

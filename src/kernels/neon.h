@@ -14,8 +14,8 @@ void unpack_neon(const struct panel_source *s, size_t begin, size_t n, struct pa
 void quantize_neon(const float *x, size_t n, const struct act_row *out);
 void quantize_wide_neon(const float *x, size_t n, const struct act_row *out);
 
-void float_dots_neon(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                     size_t n_x, size_t n, float *acc);
+void float_dots_neon(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                     const float *const *x, size_t n_x, size_t n, float *acc);
 float lanes_sum_neon(const float *acc);
 
 void decode_neon(enum dtype dtype, const void *blocks, float *out, size_t n);

@@ -40,10 +40,10 @@ INLINE float32x4_t load_weights(enum dtype dtype, const void *w, size_t k)
 }
 
 /* n_w times n_x outputs (constants) of four registers each: DOT_LANES is 16. */
-INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                 size_t n_x, size_t n, float *acc, size_t stride)
+INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                 const float *const *x, size_t n_x, size_t n, float *acc, size_t stride)
 {
-    float32x4_t sum[2][2][4];
+    float32x4_t sum[DOT_WEIGHTS][2][4];
     for (size_t i = 0; i < n_w; i++) {
         for (size_t t = 0; t < n_x; t++) {
             for (size_t j = 0; j < 4; j++)
@@ -56,7 +56,7 @@ INLINE void dots(enum dtype dtype, const void *const *w, size_t n_w, const float
             for (size_t t = 0; t < n_x; t++)
                 a[t] = vld1q_f32(x[t] + k + 4 * j);
             for (size_t i = 0; i < n_w; i++) {
-                float32x4_t b = load_weights(dtype, w[i], k + 4 * j);
+                float32x4_t b = load_weights(dtype, w[i], k / DOT_LANES * step + 4 * j);
                 for (size_t t = 0; t < n_x; t++)
                     sum[i][t][j] = vfmaq_f32(sum[i][t][j], b, a[t]);
             }

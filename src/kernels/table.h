@@ -25,7 +25,8 @@ enum {
     TILE_PANELS = 2, /* ... with so many panels */
     DOT_LANES = 16,  /* partial sums of float_dots */
     DOT_WEIGHTS = 4, /* the most rows of weights of float_dots ... */
-    DOT_TOKENS = 6   /* ... and of activations */
+    DOT_TOKENS = 6,  /* ... and of activations */
+    FLOAT_STEP = DOT_WEIGHTS * DOT_LANES
 };
 
 /* What the panels of a format look like. */
@@ -99,9 +100,11 @@ struct kernel_table {
     void (*panel_dot)(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
                       size_t n, size_t n_tokens, float *const *acc);
     /* acc[(i * n_x + t) * DOT_LANES + lane] += w[i][k] * x[t][k] for k of n with
-     * k % DOT_LANES == lane; w of dtype F32, F16 or BF16. */
-    void (*float_dots)(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                       size_t n_x, size_t n, float *acc);
+     * k % DOT_LANES == lane; w of dtype F32, F16 or BF16. Where w[i] has its DOT_LANES
+     * columns from k on: at element k / DOT_LANES * step, DOT_LANES for rows as they
+     * are in the file (then n may end within), FLOAT_STEP for packed ones. */
+    void (*float_dots)(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                       const float *const *x, size_t n_x, size_t n, float *acc);
     float (*lanes_sum)(const float *acc);
     /* whether unpack reads the panels of this format that matrix_prepare packs */
     bool (*reads_packed)(const struct matrix *w);
@@ -148,8 +151,8 @@ void values_half_generic(const float *weights, const float *shrink, const bool *
 void unpack_generic(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
 void panel_dot_generic(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
                        size_t n, size_t n_tokens, float *const *acc);
-void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, const float *const *x,
-                        size_t n_x, size_t n, float *acc);
+void float_dots_generic(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
+                        const float *const *x, size_t n_x, size_t n, float *acc);
 float lanes_sum_generic(const float *acc);
 void scores_generic(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
                     float *scores, size_t stride);
