@@ -8,6 +8,7 @@ const struct kernel_table kernels_avx2 = {
     .quantize_wide = quantize_wide_avx2,
     .unpack = unpack_avx2,
     .panel_dot = panel_dot_avx2,
+    .panel_one = panel_one_avx2,
     .reads_packed = reads_packed_avx2,
     .float_dots = float_dots_avx2,
     .lanes_sum = lanes_sum_avx2,

@@ -6,6 +6,8 @@
 
 void panel_dot_avx2(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
                     size_t n, size_t n_tokens, float *const *acc);
+void panel_one_avx2(const struct panel_source *s, const struct act_tile *tile, size_t n,
+                    float *acc);
 bool reads_packed_avx2(const struct matrix *w);
 void unpack_avx2(const struct panel_source *s, size_t begin, size_t n, struct panel *out);
 void quantize_avx2(const float *x, size_t n, const struct act_row *out);

@@ -10,8 +10,8 @@
 /**/
 #include "kernels/avx2.h"
 #include "kernels/panel_simd.h"
-
-#define INLINE static inline __attribute__((always_inline))
+/**/
+#include "kernels/panel_one.h"
 
 enum { TOKENS = 3 };
 
@@ -130,6 +130,11 @@ void panel_dot_avx2(const struct panel *panels, size_t n_panels, const struct ac
 {
     for (size_t p = 0; p < n_panels; p++)
         dot_one_panel(&panels[p], tile, n, n_tokens, acc + p * n_tokens);
+}
+
+void panel_one_avx2(const struct panel_source *s, const struct act_tile *tile, size_t n, float *acc)
+{
+    panel_one_simd(s, tile, n, acc);
 }
 
 bool reads_packed_avx2(const struct matrix *w)

@@ -8,6 +8,7 @@ const struct kernel_table kernels_avx512 = {
     .quantize_wide = quantize_wide_avx512,
     .unpack = unpack_avx512,
     .panel_dot = panel_dot_avx512,
+    .panel_one = panel_one_avx512,
     .reads_packed = reads_packed_avx512,
     .float_dots = float_dots_avx512,
     .lanes_sum = lanes_sum_avx512,

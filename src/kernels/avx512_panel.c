@@ -10,8 +10,8 @@
 /**/
 #include "kernels/avx512.h"
 #include "kernels/panel_simd.h"
-
-#define INLINE static inline __attribute__((always_inline))
+/**/
+#include "kernels/panel_one.h"
 
 INLINE __m512i broadcast_dword(const int8_t *p)
 {
@@ -125,6 +125,12 @@ void panel_dot_avx512(const struct panel *panels, size_t n_panels, const struct 
         else
             dot_shape(panels, n_panels, tile, n, n_tokens, acc, 16, false, true);
     }
+}
+
+void panel_one_avx512(const struct panel_source *s, const struct act_tile *tile, size_t n,
+                      float *acc)
+{
+    panel_one_simd(s, tile, n, acc);
 }
 
 bool reads_packed_avx512(const struct matrix *w)

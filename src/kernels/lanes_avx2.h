@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { LANES = 8 };
 typedef __m256i vint;
@@ -122,6 +123,47 @@ static inline void vf_store(float *p, vfloat a)
 static inline float vf_one_f16(uint16_t h)
 {
     return _cvtsh_ss(h);
+}
+static inline vfloat vf_fma(vfloat a, vfloat b, vfloat c)
+{
+    return _mm256_fmadd_ps(a, b, c);
+}
+/* A number for each lane, of any alignment. */
+static inline vfloat vf_load_f32(const void *p)
+{
+    return _mm256_loadu_ps(p);
+}
+static inline void vf_store_f32(float *p, vfloat a)
+{
+    _mm256_storeu_ps(p, a);
+}
+static inline vfloat vf_load_f16(const void *p)
+{
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)p));
+}
+static inline vfloat vf_load_bf16(const void *p)
+{
+    return _mm256_castsi256_ps(
+        _mm256_slli_epi32(_mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)p)), 16));
+}
+static inline vint vi_load_bytes(const void *p)
+{
+    return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
+}
+/* sum + the products of each lane's four bytes (w 0..max) with those at x. Two
+ * products must fit 16 bits; where they may not, even and odd bytes go apart. */
+#define HAS_VI_DOT
+static inline vint vi_dot(vint sum, vint w, const int8_t *x, unsigned max)
+{
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    __m256i a = _mm256_set1_epi32(four), ones = _mm256_set1_epi16(1);
+    if (2 * 127 * max <= INT16_MAX)
+        return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w, a), ones));
+    const __m256i even = _mm256_set1_epi16(255);
+    __m256i w0 = _mm256_and_si256(w, even), w1 = _mm256_andnot_si256(even, w);
+    sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w0, a), ones));
+    return _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_maddubs_epi16(w1, a), ones));
 }
 /* F16 in the low half of each lane. */
 static inline vfloat vf_from_f16(vint a)

@@ -4,6 +4,7 @@
 
 #include <immintrin.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { LANES = 16 };
 typedef __m512i vint;
@@ -122,6 +123,41 @@ static inline void vf_store(float *p, vfloat a)
 static inline float vf_one_f16(uint16_t h)
 {
     return _cvtsh_ss(h);
+}
+static inline vfloat vf_fma(vfloat a, vfloat b, vfloat c)
+{
+    return _mm512_fmadd_ps(a, b, c);
+}
+/* A number for each lane, of any alignment. */
+static inline vfloat vf_load_f32(const void *p)
+{
+    return _mm512_loadu_ps(p);
+}
+static inline void vf_store_f32(float *p, vfloat a)
+{
+    _mm512_storeu_ps(p, a);
+}
+static inline vfloat vf_load_f16(const void *p)
+{
+    return _mm512_cvtph_ps(_mm256_loadu_si256((const __m256i *)p));
+}
+static inline vfloat vf_load_bf16(const void *p)
+{
+    return _mm512_castsi512_ps(
+        _mm512_slli_epi32(_mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)p)), 16));
+}
+static inline vint vi_load_bytes(const void *p)
+{
+    return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
+}
+/* sum + the products of each lane's four bytes (w 0..max) with those at x. */
+#define HAS_VI_DOT
+static inline vint vi_dot(vint sum, vint w, const int8_t *x, unsigned max)
+{
+    int32_t four;
+    memcpy(&four, x, sizeof four);
+    (void)max;
+    return _mm512_dpbusd_epi32(sum, w, _mm512_set1_epi32(four));
 }
 /* F16 in the low half of each lane. */
 static inline vfloat vf_from_f16(vint a)

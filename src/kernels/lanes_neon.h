@@ -138,6 +138,25 @@ static inline float vf_one_f16(uint16_t h)
 {
     return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0);
 }
+/* A number for each lane, of any alignment. */
+static inline vfloat vf_load_f32(const void *p)
+{
+    return vreinterpretq_f32_u8(vld1q_u8(p));
+}
+static inline vfloat vf_load_f16(const void *p)
+{
+    return vcvt_f32_f16(vreinterpret_f16_u8(vld1_u8(p)));
+}
+static inline vfloat vf_load_bf16(const void *p)
+{
+    return vreinterpretq_f32_u32(vshll_n_u16(vreinterpret_u16_u8(vld1_u8(p)), 16));
+}
+static inline vint vi_load_bytes(const void *p)
+{
+    uint32_t four;
+    memcpy(&four, p, sizeof four);
+    return vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)))));
+}
 /* F16 in the low half of each lane. */
 static inline vfloat vf_from_f16(vint a)
 {

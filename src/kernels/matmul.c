@@ -121,6 +121,7 @@ static void make_source(const struct group *g, size_t first_row, struct panel_so
         s->row[i] = matrix_row_data(g->w, g->expert, row);
     }
     s->packed = matrix_packed(g->w, g->expert, s->first_row);
+    s->packing = matrix_packing(g->w);
 }
 
 static size_t x_row(const struct group *g, size_t t)
@@ -175,11 +176,13 @@ static void start_sums(const struct group *g, float *y, size_t first_row, size_t
     }
 }
 
-/* Multiply n_panels panels from first_row on with a tile, adding to y. A panel
- * that hangs over the matrix's end works in the scratch. */
-static void dot_panels(const struct call *c, const struct group *g, const struct panel *panels,
-                       size_t n_panels, const struct act_tile *tile, size_t n, size_t first_token,
-                       size_t n_tokens, size_t first_row, bool is_first, struct int_scratch *own)
+/* Multiply n_panels panels from first_row on with a tile, adding to y: unpacked ones,
+ * or (`one`) one that is packed. A panel that hangs over the matrix's end works in the
+ * scratch. */
+static void dot_panels(const struct call *c, const struct group *g, const struct panel_source *one,
+                       const struct panel *panels, size_t n_panels, const struct act_tile *tile,
+                       size_t n, size_t first_token, size_t n_tokens, size_t first_row,
+                       bool is_first, struct int_scratch *own)
 {
     float *acc[TILE_PANELS * TILE_TOKENS];
     size_t left = (size_t)g->w->n_rows - first_row;
@@ -197,7 +200,10 @@ static void dot_panels(const struct call *c, const struct group *g, const struct
             }
         }
     }
-    c->k->panel_dot(panels, n_panels, tile, n, n_tokens, acc);
+    if (one)
+        c->k->panel_one(one, tile, n, acc[0]);
+    else
+        c->k->panel_dot(panels, n_panels, tile, n, n_tokens, acc);
     size_t edge_rows = left % PANEL_ROWS, p = n_panels - 1;
     if (left < n_panels * PANEL_ROWS) {
         for (size_t t = 0; t < n_tokens; t++)
@@ -227,9 +233,24 @@ static void int_panels(const struct call *c, const struct group *g, size_t first
             make_tile(c, g, t, n_tokens, begin, &tile);
             if (t + TILE_TOKENS < g->n_tokens)
                 prefetch_tile(c, g, t + TILE_TOKENS, begin, n, first_row);
-            dot_panels(c, g, panels, n_panels, &tile, n, t, n_tokens, first_row, begin == 0, own);
+            dot_panels(c, g, NULL, panels, n_panels, &tile, n, t, n_tokens, first_row, begin == 0,
+                       own);
         }
     }
+}
+
+/* One activation and a packed panel: nothing to unpack for others. */
+static bool one_panel(const struct call *c, const struct group *g, size_t first_row,
+                      struct int_scratch *own)
+{
+    if (g->n_tokens != 1 || !c->k->panel_one || !g->w->packed)
+        return false;
+    struct panel_source source;
+    struct act_tile tile;
+    make_source(g, first_row, &source);
+    make_tile(c, g, 0, 1, 0, &tile);
+    dot_panels(c, g, &source, NULL, 1, &tile, c->n_cols, 0, 1, first_row, true, own);
+    return true;
 }
 
 /* Few activations leave a chunk at once: then one panel after another, so that
@@ -239,9 +260,11 @@ static void int_item(const struct call *c, const struct group *g, size_t first_r
 {
     size_t n_panels = (n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
     size_t step = g->n_tokens < TILE_TOKENS ? 1 : TILE_PANELS;
-    for (size_t p = 0; p < n_panels; p += step)
-        int_panels(c, g, first_row + p * PANEL_ROWS, n_panels - p < step ? n_panels - p : step,
-                   own);
+    for (size_t p = 0; p < n_panels; p += step) {
+        if (!one_panel(c, g, first_row + p * PANEL_ROWS, own))
+            int_panels(c, g, first_row + p * PANEL_ROWS, n_panels - p < step ? n_panels - p : step,
+                       own);
+    }
 }
 
 /* ---- plain formats ---- */

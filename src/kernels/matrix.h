@@ -18,6 +18,24 @@ void matrix_mlx_ints(const struct matrix *w, const uint8_t *row, size_t begin, s
 void matrix_decode(const struct matrix *w, int32_t expert, int32_t row, size_t begin, size_t n,
                    float *out);
 
+/* How sixteen rows of a block format are packed: by runs of PACK_RUN blocks, of each
+ * run first the blocks without their small scales (whose bytes are no whole dwords),
+ * transposed by dwords: [block][dword][16 rows]; then the small scales, [block][16 rows].
+ * Of the MLX kinds a block is a group, or 32 columns if that is more; its small scales
+ * are the groups' scales, then the biases, each [16 rows]. */
+enum { PACK_RUN = 4 };
+
+struct packing {
+    size_t block_cols;
+    size_t payload;   /* bytes of a row's block but its small scales */
+    size_t small;     /* bytes of those */
+    bool small_first; /* in the file's format they stand before the rest */
+    size_t n_blocks;  /* of a row */
+    size_t run_bytes;
+    size_t n_bytes; /* of a panel */
+};
+struct packing matrix_packing(const struct matrix *w);
+
 /* What matrix_prepare packed of the sixteen rows from first_row on, or NULL. */
 const uint8_t *matrix_packed(const struct matrix *w, int32_t expert, int32_t first_row);
 /* Whether its elements are multiplied as floats that need no decoding. */

@@ -5,58 +5,114 @@
  * (vi_load_rows), so that everything after it (nibbles, scales, minimums) works
  * on all rows at once and lands where the panel wants it: dword k/4 of a panel
  * holds columns k..k+3 of each row. What the bytes of each format mean is said
- * in unpack.c. No load reaches past the block it is for. */
+ * in unpack.c. No load reaches past the block it is for.
+ *
+ * What comes out goes to a sink: into a panel that many activations are then
+ * multiplied with, or, where the instruction set has vi_dot and there is but one
+ * (panel_one.h), into the product at once. */
 #include "kernels/blocks.h"
 #include "kernels/matrix.h"
 #include "kernels/table.h"
 
 #include <string.h>
 
-/* The rows of one vector, and where its lanes lie in the panel. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* The rows of one vector. */
 struct lane_rows {
     const uint8_t *row[LANES];
-    const uint8_t *packed; /* or their dwords, transposed (prepare.c); else NULL */
-    uint8_t *q;
-    float *scale, *min;
-    vfloat factor; /* the matrix's own */
+    /* or what prepare.c made of them: the blocks' dwords, transposed, and of
+     * the block that is read now the small scale that stood before or behind them */
+    bool is_packed;
+    const uint8_t *packed, *small;
+    size_t first; /* of the panel's rows */
 };
 
-typedef void (*unpack_block_fn)(const struct lane_rows *r, size_t at, size_t col);
+struct sink {
+    vfloat factor; /* the matrix's own */
+    /* where the rows' lanes lie in a panel ... */
+    uint8_t *q;
+    float *scale, *min;
+    /* ... or, at once, the products of a block: sums of sub columns, and what stands
+     * before each */
+    bool at_once;
+    const int8_t *x;
+    vint *dot;
+    vfloat *scales, *mins;
+    size_t sub;
+    unsigned max; /* the largest stored integer */
+};
 
-/* Bytes at..at+16 of the rows, as four vectors of one dword of each row. What
- * matrix_prepare packed is that already, but for whole dwords: others are put
- * together from their two halves. */
-static inline void load_rows(const struct lane_rows *r, size_t at, vint out[4])
+typedef void (*unpack_block_fn)(const struct lane_rows *r, struct sink *to, size_t at, size_t col);
+
+/* Bytes at..at+16 of the rows, as four vectors of one dword of each row. In packed
+ * rows `at` does not count the small scales of blocks, and is whole dwords. */
+INLINE void load_rows(const struct lane_rows *r, size_t at, vint out[4])
 {
-    if (!r->packed) {
+    if (!r->is_packed) {
         vi_load_rows(r->row, at, out);
         return;
     }
     const uint8_t *p = r->packed + at / 4 * (PANEL_ROWS * 4);
-    unsigned shift = (unsigned)(at % 4) * 8;
-    if (shift == 0) {
-        for (size_t j = 0; j < 4; j++)
-            out[j] = vi_load(p + j * (PANEL_ROWS * 4));
-        return;
-    }
     for (size_t j = 0; j < 4; j++)
-        out[j] = vi_or(vi_srl(vi_load(p + j * (PANEL_ROWS * 4)), shift),
-                       vi_sll(vi_load(p + (j + 1) * (PANEL_ROWS * 4)), 32 - shift));
+        out[j] = vi_load(p + j * (PANEL_ROWS * 4));
 }
 
-static inline void put_q(const struct lane_rows *r, size_t col, vint v)
+/* The half-precision number that a block at `at` begins with ... */
+INLINE vfloat load_head(const struct lane_rows *r, size_t at)
 {
-    vi_store(r->q + col * PANEL_ROWS, v);
+    if (r->is_packed)
+        return vf_load_f16(r->small + 2 * r->first);
+    vint v[4];
+    vi_load_rows(r->row, at, v);
+    return vf_from_f16(v[0]);
 }
 
-static inline void put_scale(const struct lane_rows *r, size_t sub, vfloat v)
+/* ... or ends with, from `at` on. */
+INLINE vfloat load_tail(const struct lane_rows *r, size_t at)
 {
-    vf_store(r->scale + sub * PANEL_ROWS, vf_mul(v, r->factor));
+    if (r->is_packed)
+        return vf_load_f16(r->small + 2 * r->first);
+    vint v[4];
+    vi_load_rows(r->row, at - 14, v);
+    return vf_from_f16(vi_srl(v[3], 16));
 }
 
-static inline void put_min(const struct lane_rows *r, size_t sub, vfloat v)
+#ifdef HAS_VI_DOT
+INLINE void multiply_q(struct sink *to, size_t col, vint v)
 {
-    vf_store(r->min + sub * PANEL_ROWS, vf_mul(v, r->factor));
+    vint *dot = &to->dot[col / to->sub];
+    *dot = vi_dot(*dot, v, to->x + col, to->max);
+}
+#else
+INLINE void multiply_q(struct sink *to, size_t col, vint v)
+{
+    (void)to, (void)col, (void)v;
+}
+#endif
+
+INLINE void put_q(struct sink *to, size_t col, vint v)
+{
+    if (to->at_once)
+        multiply_q(to, col, v);
+    else
+        vi_store(to->q + col * PANEL_ROWS, v);
+}
+
+INLINE void put_scale(struct sink *to, size_t sub, vfloat v)
+{
+    if (to->at_once)
+        to->scales[sub] = vf_mul(v, to->factor);
+    else
+        vf_store(to->scale + sub * PANEL_ROWS, vf_mul(v, to->factor));
+}
+
+INLINE void put_min(struct sink *to, size_t sub, vfloat v)
+{
+    if (to->at_once)
+        to->mins[sub] = vf_mul(v, to->factor);
+    else
+        vf_store(to->min + sub * PANEL_ROWS, vf_mul(v, to->factor));
 }
 
 static inline vint low_nibbles(vint v)
@@ -100,69 +156,71 @@ static inline vfloat negative(vfloat v)
 
 /* ---- blocks of 32 ---- */
 
-static void unpack_simd_q4_0(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q4_0(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint head[4], v[4];
-    load_rows(r, at, head);
+    vint v[4];
     load_rows(r, at + 2, v);
-    put_scale(r, col / 32, vf_from_f16(head[0]));
+    put_scale(to, col / 32, load_head(r, at));
+#pragma GCC unroll 16
     for (size_t j = 0; j < 4; j++) {
-        put_q(r, col + 4 * j, low_nibbles(v[j]));
-        put_q(r, col + 16 + 4 * j, high_nibbles(v[j]));
+        put_q(to, col + 4 * j, low_nibbles(v[j]));
+        put_q(to, col + 16 + 4 * j, high_nibbles(v[j]));
     }
 }
 
-static void unpack_simd_q4_1(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q4_1(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint head[4], v[4];
     load_rows(r, at, head);
     load_rows(r, at + 4, v);
-    put_scale(r, col / 32, vf_from_f16(head[0]));
-    put_min(r, col / 32, vf_from_f16(vi_srl(head[0], 16)));
+    put_scale(to, col / 32, vf_from_f16(head[0]));
+    put_min(to, col / 32, vf_from_f16(vi_srl(head[0], 16)));
+#pragma GCC unroll 16
     for (size_t j = 0; j < 4; j++) {
-        put_q(r, col + 4 * j, low_nibbles(v[j]));
-        put_q(r, col + 16 + 4 * j, high_nibbles(v[j]));
+        put_q(to, col + 4 * j, low_nibbles(v[j]));
+        put_q(to, col + 16 + 4 * j, high_nibbles(v[j]));
     }
 }
 
-static inline void put_five_bits(const struct lane_rows *r, size_t col, vint v[4], vint fifth)
+static inline void put_five_bits(struct sink *to, size_t col, vint v[4], vint fifth)
 {
+#pragma GCC unroll 16
     for (unsigned j = 0; j < 4; j++) {
         vint low = vi_sll(spread_bits(fifth, 4 * j), 4);
         vint high = vi_sll(spread_bits(fifth, 16 + 4 * j), 4);
-        put_q(r, col + 4 * j, vi_or(low_nibbles(v[j]), low));
-        put_q(r, col + 16 + 4 * j, vi_or(high_nibbles(v[j]), high));
+        put_q(to, col + 4 * j, vi_or(low_nibbles(v[j]), low));
+        put_q(to, col + 16 + 4 * j, vi_or(high_nibbles(v[j]), high));
     }
 }
 
-static void unpack_simd_q5_0(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q5_0(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint head[4], v[4];
-    load_rows(r, at, head);
+    vint fifth[4], v[4];
+    load_rows(r, at + 2, fifth);
     load_rows(r, at + 6, v);
-    put_scale(r, col / 32, vf_from_f16(head[0]));
-    put_five_bits(r, col, v, vi_or(vi_srl(head[0], 16), vi_sll(head[1], 16)));
+    put_scale(to, col / 32, load_head(r, at));
+    put_five_bits(to, col, v, fifth[0]);
 }
 
-static void unpack_simd_q5_1(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q5_1(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint head[4], v[4];
     load_rows(r, at, head);
     load_rows(r, at + 8, v);
-    put_scale(r, col / 32, vf_from_f16(head[0]));
-    put_min(r, col / 32, vf_from_f16(vi_srl(head[0], 16)));
-    put_five_bits(r, col, v, head[1]);
+    put_scale(to, col / 32, vf_from_f16(head[0]));
+    put_min(to, col / 32, vf_from_f16(vi_srl(head[0], 16)));
+    put_five_bits(to, col, v, head[1]);
 }
 
-static void unpack_simd_q8_0(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q8_0(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint head[4], v[4], flip = vi_set8(128);
-    load_rows(r, at, head);
-    put_scale(r, col / 32, vf_from_f16(head[0]));
+    vint v[4], flip = vi_set8(128);
+    put_scale(to, col / 32, load_head(r, at));
+#pragma GCC unroll 16
     for (size_t half = 0; half < 2; half++) {
         load_rows(r, at + 2 + 16 * half, v);
         for (size_t j = 0; j < 4; j++)
-            put_q(r, col + 16 * half + 4 * j, vi_xor(v[j], flip));
+            put_q(to, col + 16 * half + 4 * j, vi_xor(v[j], flip));
     }
 }
 
@@ -172,15 +230,15 @@ static inline vint offset_table(const int8_t table[16], uint8_t offset)
     return vi_add8(vi_repeat16(table), vi_set8(offset));
 }
 
-static void unpack_simd_iq4_nl(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_iq4_nl(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint head[4], v[4], table = offset_table(iq4_values, 127);
-    load_rows(r, at, head);
+    vint v[4], table = offset_table(iq4_values, 127);
     load_rows(r, at + 2, v);
-    put_scale(r, col / 32, vf_from_f16(head[0]));
+    put_scale(to, col / 32, load_head(r, at));
+#pragma GCC unroll 16
     for (size_t j = 0; j < 4; j++) {
-        put_q(r, col + 4 * j, vi_shuffle8(table, low_nibbles(v[j])));
-        put_q(r, col + 16 + 4 * j, vi_shuffle8(table, high_nibbles(v[j])));
+        put_q(to, col + 4 * j, vi_shuffle8(table, low_nibbles(v[j])));
+        put_q(to, col + 16 + 4 * j, vi_shuffle8(table, high_nibbles(v[j])));
     }
 }
 
@@ -191,15 +249,25 @@ static inline vfloat vf_from_e8m0(vint e)
     return vf_bits(vi_max32(bits, vi_set32(0x00400000)));
 }
 
-static void unpack_simd_mxfp4(const struct lane_rows *r, size_t at, size_t col)
+/* The byte that a block at `at` begins with. */
+INLINE vint load_exponent(const struct lane_rows *r, size_t at)
 {
-    vint head[4], v[4], table = offset_table(e2m1_doubled, 12);
-    load_rows(r, at, head);
+    if (r->is_packed)
+        return vi_load_bytes(r->small + r->first);
+    vint v[4];
+    vi_load_rows(r->row, at, v);
+    return v[0];
+}
+
+INLINE void unpack_simd_mxfp4(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
+{
+    vint v[4], table = offset_table(e2m1_doubled, 12);
     load_rows(r, at + 1, v);
-    put_scale(r, col / 32, vf_mul(vf_from_e8m0(head[0]), vf_set(0.5f)));
+    put_scale(to, col / 32, vf_mul(vf_from_e8m0(load_exponent(r, at)), vf_set(0.5f)));
+#pragma GCC unroll 16
     for (size_t j = 0; j < 4; j++) {
-        put_q(r, col + 4 * j, vi_shuffle8(table, low_nibbles(v[j])));
-        put_q(r, col + 16 + 4 * j, vi_shuffle8(table, high_nibbles(v[j])));
+        put_q(to, col + 4 * j, vi_shuffle8(table, low_nibbles(v[j])));
+        put_q(to, col + 16 + 4 * j, vi_shuffle8(table, high_nibbles(v[j])));
     }
 }
 
@@ -213,28 +281,27 @@ static inline vint spread_pairs(vint v, unsigned n)
     return vi_and(y, vi_set8(3));
 }
 
-static void unpack_simd_q2_0(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q2_0(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint head[4], v[4];
-    load_rows(r, at, head);
+    vint v[4];
     load_rows(r, at + 2, v);
-    vfloat scale = vf_from_f16(head[0]);
-    put_scale(r, col / 32, scale);
-    put_scale(r, col / 32 + 1, scale);
+    vfloat scale = load_head(r, at);
+    put_scale(to, col / 32, scale);
+    put_scale(to, col / 32 + 1, scale);
     for (unsigned j = 0; j < 16; j++)
-        put_q(r, col + 4 * j, spread_pairs(v[j / 4], j % 4));
+        put_q(to, col + 4 * j, spread_pairs(v[j / 4], j % 4));
 }
 
-static void unpack_simd_q1_0(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q1_0(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint head[4], v[4];
-    load_rows(r, at, head);
+    vint v[4];
     load_rows(r, at + 2, v);
-    vfloat scale = vf_from_f16(head[0]);
+    vfloat scale = load_head(r, at);
+#pragma GCC unroll 16
     for (unsigned k = 0; k < 4; k++) {
-        put_scale(r, col / 32 + k, scale);
+        put_scale(to, col / 32 + k, scale);
         for (unsigned j = 0; j < 8; j++)
-            put_q(r, col + 32 * k + 4 * j, vi_sll(spread_bits(v[k], 4 * j), 1));
+            put_q(to, col + 32 * k + 4 * j, vi_sll(spread_bits(v[k], 4 * j), 1));
     }
 }
 
@@ -246,69 +313,73 @@ static inline vfloat vf_from_ue4m3(vint v, unsigned n)
     return vf_mul(vf_bits(vi_sll(seven, 20)), vf_set(0x1p120f));
 }
 
-static void unpack_simd_nvfp4(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_nvfp4(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint head[4], v[4], table = offset_table(e2m1_doubled, 12);
     load_rows(r, at, head);
     for (unsigned s = 0; s < 4; s++)
-        put_scale(r, col / 16 + s, vf_mul(vf_from_ue4m3(head[0], s), vf_set(0.5f)));
+        put_scale(to, col / 16 + s, vf_mul(vf_from_ue4m3(head[0], s), vf_set(0.5f)));
+#pragma GCC unroll 16
     for (size_t half = 0; half < 2; half++) {
         load_rows(r, at + 4 + 16 * half, v);
         for (size_t j = 0; j < 4; j++) {
             size_t c = col + 32 * half + 16 * (j / 2) + 4 * (j % 2);
-            put_q(r, c, vi_shuffle8(table, low_nibbles(v[j])));
-            put_q(r, c + 8, vi_shuffle8(table, high_nibbles(v[j])));
+            put_q(to, c, vi_shuffle8(table, low_nibbles(v[j])));
+            put_q(to, c + 8, vi_shuffle8(table, high_nibbles(v[j])));
         }
     }
 }
 
 /* ---- super-blocks ---- */
 
-static void unpack_simd_q2_k(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q2_k(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint scales[4], tail[4], v[4];
     load_rows(r, at, scales);
     load_rows(r, at + 68, tail);
     vfloat d = vf_from_f16(tail[3]), dmin = negative(vf_from_f16(vi_srl(tail[3], 16)));
+#pragma GCC unroll 16
     for (unsigned j = 0; j < 16; j++) {
-        put_scale(r, col / 16 + j, vf_mul(byte_float(low_nibbles(scales[j / 4]), j % 4), d));
-        put_min(r, col / 16 + j, vf_mul(byte_float(high_nibbles(scales[j / 4]), j % 4), dmin));
+        put_scale(to, col / 16 + j, vf_mul(byte_float(low_nibbles(scales[j / 4]), j % 4), d));
+        put_min(to, col / 16 + j, vf_mul(byte_float(high_nibbles(scales[j / 4]), j % 4), dmin));
     }
+#pragma GCC unroll 16
     for (size_t c = 0; c < 4; c++) {
         load_rows(r, at + 16 + 16 * c, v);
         for (unsigned j = 0; j < 4; j++) {
             for (unsigned s = 0; s < 4; s++)
-                put_q(r, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
+                put_q(to, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
                       bit_pairs(v[j], 2 * s));
         }
     }
 }
 
-static void unpack_simd_q3_k(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q3_k(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint tail[4], high[8], v[4], fifteen = vi_set8(15), three = vi_set8(3);
+    vint sixths[4], high[8], v[4], fifteen = vi_set8(15), three = vi_set8(3);
     load_rows(r, at, high);
     load_rows(r, at + 16, high + 4);
-    load_rows(r, at + 94, tail); /* two bytes, the twelve of the scales, d */
-    vint a0 = vi_or(vi_srl(tail[0], 16), vi_sll(tail[1], 16));
-    vint a1 = vi_or(vi_srl(tail[1], 16), vi_sll(tail[2], 16));
-    vint a2 = vi_or(vi_srl(tail[2], 16), vi_sll(tail[3], 16));
-    vfloat d = vf_from_f16(vi_srl(tail[3], 16));
+    load_rows(r, at + 92, sixths); /* four bytes, the twelve of the scales */
+    vint a0 = sixths[1], a1 = sixths[2], a2 = sixths[3];
+    vfloat d = load_tail(r, at + 108);
+#pragma GCC unroll 16
     for (unsigned k = 0; k < 4; k++) {
         vint low = vi_and(vi_srl(k % 2 ? a1 : a0, k < 2 ? 0 : 4), fifteen);
         vint sixes = vi_or(low, vi_sll(vi_and(vi_srl(a2, 2 * k), three), 4));
         for (unsigned j = 0; j < 4; j++) {
             vint six = vi_and(vi_srl(sixes, 8 * j), vi_set32(255));
-            put_scale(r, col / 16 + 4 * k + j, vf_mul(vf_from_int(vi_sub32(six, vi_set32(32))), d));
+            put_scale(to, col / 16 + 4 * k + j,
+                      vf_mul(vf_from_int(vi_sub32(six, vi_set32(32))), d));
         }
     }
+#pragma GCC unroll 16
     for (size_t c = 0; c < 4; c++) {
         load_rows(r, at + 32 + 16 * c, v);
         for (unsigned j = 0; j < 4; j++) {
             for (unsigned s = 0; s < 4; s++) {
                 vint third =
                     vi_and(vi_srl(high[c % 2 * 4 + j], (unsigned)(c / 2) * 4 + s), vi_set8(1));
-                put_q(r, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
+                put_q(to, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
                       vi_or(bit_pairs(v[j], 2 * s), vi_sll(third, 2)));
             }
         }
@@ -316,7 +387,7 @@ static void unpack_simd_q3_k(const struct lane_rows *r, size_t at, size_t col)
 }
 
 /* Scales and minimums of Q4_K and Q5_K from the first 16 bytes. */
-static inline void put_k4_scales(const struct lane_rows *r, const vint head[4], size_t col)
+static inline void put_k4_scales(struct sink *to, const vint head[4], size_t col)
 {
     vint six = vi_set8(63), four = vi_set8(15), high = vi_set8(0x30);
     vint scales[2] = {vi_and(head[1], six),
@@ -324,34 +395,37 @@ static inline void put_k4_scales(const struct lane_rows *r, const vint head[4], 
     vint mins[2] = {vi_and(head[2], six),
                     vi_or(vi_and(vi_srl(head[3], 4), four), vi_and(vi_srl(head[2], 2), high))};
     vfloat d = vf_from_f16(head[0]), dmin = negative(vf_from_f16(vi_srl(head[0], 16)));
+#pragma GCC unroll 16
     for (unsigned j = 0; j < 8; j++) {
-        put_scale(r, col / 32 + j, vf_mul(byte_float(scales[j / 4], j % 4), d));
-        put_min(r, col / 32 + j, vf_mul(byte_float(mins[j / 4], j % 4), dmin));
+        put_scale(to, col / 32 + j, vf_mul(byte_float(scales[j / 4], j % 4), d));
+        put_min(to, col / 32 + j, vf_mul(byte_float(mins[j / 4], j % 4), dmin));
     }
 }
 
-static void unpack_simd_q4_k(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q4_k(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint head[4], v[4];
     load_rows(r, at, head);
-    put_k4_scales(r, head, col);
+    put_k4_scales(to, head, col);
+#pragma GCC unroll 16
     for (size_t c = 0; c < 8; c++) {
         load_rows(r, at + 16 + 16 * c, v);
         size_t first = col + 64 * (c / 2) + 16 * (c % 2);
         for (size_t j = 0; j < 4; j++) {
-            put_q(r, first + 4 * j, low_nibbles(v[j]));
-            put_q(r, first + 32 + 4 * j, high_nibbles(v[j]));
+            put_q(to, first + 4 * j, low_nibbles(v[j]));
+            put_q(to, first + 32 + 4 * j, high_nibbles(v[j]));
         }
     }
 }
 
-static void unpack_simd_q5_k(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q5_k(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint head[4], high[8], v[4];
     load_rows(r, at, head);
-    put_k4_scales(r, head, col);
+    put_k4_scales(to, head, col);
     load_rows(r, at + 16, high);
     load_rows(r, at + 32, high + 4);
+#pragma GCC unroll 16
     for (unsigned c = 0; c < 8; c++) {
         load_rows(r, at + 48 + 16 * c, v);
         size_t first = col + 64 * (c / 2) + 16 * (c % 2);
@@ -359,20 +433,20 @@ static void unpack_simd_q5_k(const struct lane_rows *r, size_t at, size_t col)
             vint bits = high[c % 2 * 4 + j];
             vint a = vi_and(vi_srl(bits, c / 2 * 2), vi_set8(1));
             vint b = vi_and(vi_srl(bits, c / 2 * 2 + 1), vi_set8(1));
-            put_q(r, first + 4 * j, vi_or(low_nibbles(v[j]), vi_sll(a, 4)));
-            put_q(r, first + 32 + 4 * j, vi_or(high_nibbles(v[j]), vi_sll(b, 4)));
+            put_q(to, first + 4 * j, vi_or(low_nibbles(v[j]), vi_sll(a, 4)));
+            put_q(to, first + 32 + 4 * j, vi_or(high_nibbles(v[j]), vi_sll(b, 4)));
         }
     }
 }
 
-static void unpack_simd_q6_k(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_q6_k(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint scales[4], tail[4], high[8], v[4];
+    vint scales[4], high[8], v[4];
     load_rows(r, at + 192, scales);
-    load_rows(r, at + 194, tail);
-    vfloat d = vf_from_f16(vi_srl(tail[3], 16));
+    vfloat d = load_tail(r, at + 208);
     for (unsigned j = 0; j < 16; j++)
-        put_scale(r, col / 16 + j, vf_mul(signed_byte_float(scales[j / 4], j % 4), d));
+        put_scale(to, col / 16 + j, vf_mul(signed_byte_float(scales[j / 4], j % 4), d));
+#pragma GCC unroll 16
     for (size_t half = 0; half < 2; half++) {
         load_rows(r, at + 128 + 32 * half, high);
         load_rows(r, at + 144 + 32 * half, high + 4);
@@ -382,43 +456,44 @@ static void unpack_simd_q6_k(const struct lane_rows *r, size_t at, size_t col)
             for (unsigned j = 0; j < 4; j++) {
                 vint bits = high[c % 2 * 4 + j];
                 vint a = bit_pairs(bits, c / 2 * 2), b = bit_pairs(bits, c / 2 * 2 + 4);
-                put_q(r, first + 4 * j, vi_or(low_nibbles(v[j]), vi_sll(a, 4)));
-                put_q(r, first + 64 + 4 * j, vi_or(high_nibbles(v[j]), vi_sll(b, 4)));
+                put_q(to, first + 4 * j, vi_or(low_nibbles(v[j]), vi_sll(a, 4)));
+                put_q(to, first + 64 + 4 * j, vi_or(high_nibbles(v[j]), vi_sll(b, 4)));
             }
         }
     }
 }
 
-static void unpack_simd_iq4_xs(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_iq4_xs(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint head[4], v[4], table = offset_table(iq4_values, 127);
     load_rows(r, at, head);
     vfloat d = vf_from_f16(head[0]);
+#pragma GCC unroll 16
     for (unsigned j = 0; j < 8; j++) {
         vint low = vi_and(vi_srl(head[1], 4 * j), vi_set32(15));
         vint high = vi_and(vi_srl(head[0], 16 + 2 * j), vi_set32(3));
         vint six = vi_sub32(vi_or(low, vi_sll(high, 4)), vi_set32(32));
-        put_scale(r, col / 32 + j, vf_mul(vf_from_int(six), d));
+        put_scale(to, col / 32 + j, vf_mul(vf_from_int(six), d));
         load_rows(r, at + 8 + 16 * j, v);
         for (size_t k = 0; k < 4; k++) {
-            put_q(r, col + 32 * j + 4 * k, vi_shuffle8(table, low_nibbles(v[k])));
-            put_q(r, col + 32 * j + 16 + 4 * k, vi_shuffle8(table, high_nibbles(v[k])));
+            put_q(to, col + 32 * j + 4 * k, vi_shuffle8(table, low_nibbles(v[k])));
+            put_q(to, col + 32 * j + 16 + 4 * k, vi_shuffle8(table, high_nibbles(v[k])));
         }
     }
 }
 
-static void unpack_simd_tq2_0(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_tq2_0(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    vint tail[4], v[4];
-    load_rows(r, at + 50, tail);
-    vfloat d = vf_from_f16(vi_srl(tail[3], 16));
+    vint v[4];
+    vfloat d = load_tail(r, at + 64);
     for (size_t j = 0; j < 8; j++)
-        put_scale(r, col / 32 + j, d);
+        put_scale(to, col / 32 + j, d);
+#pragma GCC unroll 16
     for (size_t c = 0; c < 4; c++) {
         load_rows(r, at + 16 * c, v);
         for (unsigned j = 0; j < 4; j++) {
             for (unsigned s = 0; s < 4; s++)
-                put_q(r, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
+                put_q(to, col + 128 * (c / 2) + 32 * s + 16 * (c % 2) + 4 * j,
                       bit_pairs(v[j], 2 * s));
         }
     }
@@ -426,55 +501,86 @@ static void unpack_simd_tq2_0(const struct lane_rows *r, size_t at, size_t col)
 
 /* n digits in base 3 of every byte, the first at col, each `stride` columns
  * further. A byte is a fraction of 256: times 3, what goes over is the digit. */
-static inline void put_trits(const struct lane_rows *r, size_t col, size_t stride, int n, vint v)
+static inline void put_trits(struct sink *to, size_t col, size_t stride, int n, vint v)
 {
     vint low = vi_and(v, vi_set32(0x00FF00FF)), high = vi_srl16(v, 8);
     for (int i = 0; i < n; i++) {
         low = vi_add16(low, vi_add16(low, low));
         high = vi_add16(high, vi_add16(high, high));
         vint digits = vi_or(vi_srl16(low, 8), vi_and(high, vi_set32(0xFF00FF00)));
-        put_q(r, col + (size_t)i * stride, digits);
+        put_q(to, col + (size_t)i * stride, digits);
         low = vi_and(low, vi_set32(0x00FF00FF));
         high = vi_and(high, vi_set32(0x00FF00FF));
     }
 }
 
-static void unpack_simd_tq1_0(const struct lane_rows *r, size_t at, size_t col)
+INLINE void unpack_simd_tq1_0(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint tail[4], v[4];
-    load_rows(r, at + 38, tail);
-    vfloat d = vf_from_f16(vi_srl(tail[3], 16));
+    load_rows(r, at + 36, tail);
+    vfloat d = load_tail(r, at + 52);
     for (size_t j = 0; j < 8; j++)
-        put_scale(r, col / 32 + j, d);
+        put_scale(to, col / 32 + j, d);
+#pragma GCC unroll 16
     for (size_t c = 0; c < 3; c++) {
         load_rows(r, at + 16 * c, v);
         for (size_t j = 0; j < 4; j++) {
             if (c < 2)
-                put_trits(r, col + 16 * c + 4 * j, 32, 5, v[j]);
+                put_trits(to, col + 16 * c + 4 * j, 32, 5, v[j]);
             else
-                put_trits(r, col + 160 + 4 * j, 16, 5, v[j]);
+                put_trits(to, col + 160 + 4 * j, 16, 5, v[j]);
         }
     }
-    put_trits(r, col + 240, 4, 4, vi_or(vi_srl(tail[2], 16), vi_sll(tail[3], 16)));
+    put_trits(to, col + 240, 4, 4, tail[3]);
 }
 
 #include "kernels/panel_grids.h"
 
+/* ---- into panels ---- */
+
+/* The formats, and what is constant in each: a block's columns, those that share a
+ * scale, the largest stored integer, whether it has minimums (an offset if not). */
+#define BLOCK_FORMATS(FORMAT)                                                                      \
+    FORMAT(Q4_0, q4_0, 32, 32, 15, false)                                                          \
+    FORMAT(Q4_1, q4_1, 32, 32, 15, true)                                                           \
+    FORMAT(Q5_0, q5_0, 32, 32, 31, false)                                                          \
+    FORMAT(Q5_1, q5_1, 32, 32, 31, true)                                                           \
+    FORMAT(Q8_0, q8_0, 32, 32, 255, false)                                                         \
+    FORMAT(IQ4_NL, iq4_nl, 32, 32, 240, false)                                                     \
+    FORMAT(MXFP4, mxfp4, 32, 32, 24, false)                                                        \
+    FORMAT(NVFP4, nvfp4, 64, 16, 24, false)                                                        \
+    FORMAT(Q1_0, q1_0, 128, 32, 2, false)                                                          \
+    FORMAT(Q2_0, q2_0, 64, 32, 3, false)                                                           \
+    FORMAT(Q2_K, q2_k, 256, 16, 3, true)                                                           \
+    FORMAT(Q3_K, q3_k, 256, 16, 7, false)                                                          \
+    FORMAT(Q4_K, q4_k, 256, 32, 15, true)                                                          \
+    FORMAT(Q5_K, q5_k, 256, 32, 31, true)                                                          \
+    FORMAT(Q6_K, q6_k, 256, 16, 63, false)                                                         \
+    FORMAT(IQ4_XS, iq4_xs, 256, 32, 240, false)                                                    \
+    FORMAT(IQ1_S, iq1_s, 256, 32, 18, false)                                                       \
+    FORMAT(IQ1_M, iq1_m, 256, 16, 18, false)                                                       \
+    FORMAT(IQ2_XXS, iq2_xxs, 256, 32, 86, false)                                                   \
+    FORMAT(IQ2_XS, iq2_xs, 256, 16, 86, false)                                                     \
+    FORMAT(IQ2_S, iq2_s, 256, 16, 86, false)                                                       \
+    FORMAT(IQ3_XXS, iq3_xxs, 256, 32, 124, false)                                                  \
+    FORMAT(IQ3_S, iq3_s, 256, 32, 30, false)                                                       \
+    FORMAT(TQ1_0, tq1_0, 256, 32, 2, false)                                                        \
+    FORMAT(TQ2_0, tq2_0, 256, 32, 3, false)
+
+/* The sink of panels at hand; nothing of the other kind is left in the code. */
+#define UNPACKER(dtype, name, len, sub_len, max_int, mins)                                         \
+    static void unpack_panel_##name(const struct lane_rows *r, struct sink *to, size_t at,         \
+                                    size_t col)                                                    \
+    {                                                                                              \
+        struct sink panel = {                                                                      \
+            .factor = to->factor, .q = to->q, .scale = to->scale, .min = to->min};                 \
+        unpack_simd_##name(r, &panel, at, col);                                                    \
+    }
+BLOCK_FORMATS(UNPACKER)
+
 static const unpack_block_fn simd_unpackers[DTYPE_COUNT] = {
-    [DTYPE_Q4_0] = unpack_simd_q4_0,       [DTYPE_Q4_1] = unpack_simd_q4_1,
-    [DTYPE_Q5_0] = unpack_simd_q5_0,       [DTYPE_Q5_1] = unpack_simd_q5_1,
-    [DTYPE_Q8_0] = unpack_simd_q8_0,       [DTYPE_IQ4_NL] = unpack_simd_iq4_nl,
-    [DTYPE_MXFP4] = unpack_simd_mxfp4,     [DTYPE_NVFP4] = unpack_simd_nvfp4,
-    [DTYPE_Q1_0] = unpack_simd_q1_0,       [DTYPE_Q2_0] = unpack_simd_q2_0,
-    [DTYPE_Q2_K] = unpack_simd_q2_k,       [DTYPE_Q3_K] = unpack_simd_q3_k,
-    [DTYPE_Q4_K] = unpack_simd_q4_k,       [DTYPE_Q5_K] = unpack_simd_q5_k,
-    [DTYPE_Q6_K] = unpack_simd_q6_k,       [DTYPE_IQ4_XS] = unpack_simd_iq4_xs,
-    [DTYPE_IQ1_S] = unpack_simd_iq1_s,     [DTYPE_IQ1_M] = unpack_simd_iq1_m,
-    [DTYPE_IQ2_XXS] = unpack_simd_iq2_xxs, [DTYPE_IQ2_XS] = unpack_simd_iq2_xs,
-    [DTYPE_IQ2_S] = unpack_simd_iq2_s,     [DTYPE_IQ3_XXS] = unpack_simd_iq3_xxs,
-    [DTYPE_IQ3_S] = unpack_simd_iq3_s,     [DTYPE_TQ1_0] = unpack_simd_tq1_0,
-    [DTYPE_TQ2_0] = unpack_simd_tq2_0,
-};
+#define ENTRY(dtype, name, len, sub_len, max_int, mins) [DTYPE_##dtype] = unpack_panel_##name,
+    BLOCK_FORMATS(ENTRY)};
 
 /* Sixteen rows are sixteen streams, more than a processor follows by itself:
  * ask for each PREFETCH_BYTES ahead, and near the row's end for the beginning
@@ -496,31 +602,57 @@ static inline size_t prefetch_rows(const struct panel_source *s, size_t first, s
 /* A packed panel is one stream, but blocks are not read from front to back. */
 enum { PREFETCH_PACKED_BYTES = 4096 };
 
-static inline void prefetch_packed(const uint8_t *p, size_t n)
+INLINE void prefetch_packed(const uint8_t *p, size_t n)
 {
     for (size_t i = 0; i < n; i += 64)
         __builtin_prefetch(p + PREFETCH_PACKED_BYTES + i);
+}
+
+/* The rows from `first` on at a block; returns its `at`. */
+INLINE size_t rows_at(const struct panel_source *s, bool is_packed, size_t first, size_t block,
+                      struct lane_rows *r)
+{
+    const struct packing *k = &s->packing;
+    r->is_packed = is_packed;
+    r->first = first;
+    if (!is_packed)
+        return block * (k->payload + k->small);
+    size_t run = block / PACK_RUN * PACK_RUN, left = k->n_blocks - run;
+    size_t n_blocks = left < PACK_RUN ? left : PACK_RUN;
+    const uint8_t *begin = s->packed + run / PACK_RUN * k->run_bytes;
+    r->packed = begin + (block - run) * k->payload * PANEL_ROWS + 4 * first;
+    r->small = begin + (n_blocks * k->payload + (block - run) * k->small) * PANEL_ROWS;
+    /* Below zero; what is added to it brings it back. */
+    return k->small_first ? -k->small : 0;
+}
+
+/* What a block takes of a packed panel, as far ahead. */
+INLINE void prefetch_block(const struct lane_rows *r, const struct packing *k)
+{
+    prefetch_packed(r->packed, (k->payload + k->small) * PANEL_ROWS);
 }
 
 static void unpack_plain_simd(const struct panel_source *s, size_t begin, size_t n,
                               struct panel *out)
 {
     unpack_block_fn unpack = simd_unpackers[s->w->dtype];
-    size_t len = s->format.block_len, bytes = dtype_info(s->w->dtype)->block_bytes;
+    const struct packing *k = &s->packing;
+    size_t len = s->format.block_len;
     for (size_t first = 0; first < PANEL_ROWS; first += LANES) {
-        struct lane_rows r = {.q = out->q + 4 * first,
-                              .scale = out->scale + first,
-                              .min = out->min + first,
-                              .factor = vf_set(s->w->scale)};
+        struct lane_rows r;
+        struct sink to = {.factor = vf_set(s->w->scale),
+                          .q = out->q + 4 * first,
+                          .scale = out->scale + first,
+                          .min = out->min + first};
         memcpy(r.row, s->row + first, sizeof r.row);
-        r.packed = s->packed ? s->packed + 4 * first : NULL;
-        size_t at = begin / len * bytes, ahead = at + (begin ? PREFETCH_BYTES : 0);
-        for (size_t col = 0; col < n; col += len, at += bytes) {
-            if (r.packed)
-                prefetch_packed(r.packed + at * PANEL_ROWS, bytes * PANEL_ROWS);
-            else
-                ahead = prefetch_rows(s, first, ahead, at + bytes + PREFETCH_BYTES);
-            unpack(&r, at, col);
+        size_t ahead = begin ? begin / len * (k->payload + k->small) + PREFETCH_BYTES : 0;
+        for (size_t col = 0; col < n; col += len) {
+            size_t at = rows_at(s, s->packed != NULL, first, (begin + col) / len, &r);
+            if (r.is_packed && first == 0)
+                prefetch_block(&r, k);
+            else if (!r.is_packed)
+                ahead = prefetch_rows(s, first, ahead, at + k->payload + k->small + PREFETCH_BYTES);
+            unpack(&r, &to, at, col);
         }
     }
 }
@@ -529,14 +661,15 @@ static void unpack_plain_simd(const struct panel_source *s, size_t begin, size_t
 
 /* Four of the eight nibbles of each lane, from bytes b and b + 1: one to a
  * byte, low nibble first. */
-static inline vint spread_nibbles(vint v, vint two_bytes)
+INLINE vint spread_nibbles(vint v, vint two_bytes)
 {
     vint twice = vi_shuffle8(v, two_bytes);
     return vi_or(vi_and(twice, vi_set32(0x000F000F)),
                  vi_and(vi_srl(twice, 4), vi_set32(0x0F000F00)));
 }
 
-static void unpack_mlx_ints_4(const struct lane_rows *r, size_t at, size_t col, bool e2m1)
+INLINE void mlx_nibbles(const struct lane_rows *r, struct sink *to, size_t at, size_t col,
+                        bool e2m1)
 {
     static const uint8_t first[16] = {0, 0, 1, 1, 4, 4, 5, 5, 8, 8, 9, 9, 12, 12, 13, 13};
     static const uint8_t second[16] = {2, 2, 3, 3, 6, 6, 7, 7, 10, 10, 11, 11, 14, 14, 15, 15};
@@ -545,143 +678,142 @@ static void unpack_mlx_ints_4(const struct lane_rows *r, size_t at, size_t col, 
     load_rows(r, at, v);
     for (size_t j = 0; j < 4; j++) {
         vint x = spread_nibbles(v[j], a), y = spread_nibbles(v[j], b);
-        put_q(r, col + 8 * j, e2m1 ? vi_shuffle8(table, x) : x);
-        put_q(r, col + 8 * j + 4, e2m1 ? vi_shuffle8(table, y) : y);
+        put_q(to, col + 8 * j, e2m1 ? vi_shuffle8(table, x) : x);
+        put_q(to, col + 8 * j + 4, e2m1 ? vi_shuffle8(table, y) : y);
     }
 }
 
-static void unpack_mlx_ints_8(const struct lane_rows *r, size_t at, size_t col)
+INLINE void mlx_bytes(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint v[4];
     for (size_t half = 0; half < 2; half++) {
         load_rows(r, at + 16 * half, v);
         for (size_t j = 0; j < 4; j++)
-            put_q(r, col + 16 * half + 4 * j, v[j]);
+            put_q(to, col + 16 * half + 4 * j, v[j]);
     }
 }
 
-/* Any number of bits: through bytes in memory. n is a multiple of 32. */
-static void unpack_mlx_ints_any(const struct panel_source *s, size_t first, size_t begin, size_t n,
-                                const struct lane_rows *r)
+/* Four integers of so many bits in the low bits of each lane, one to a byte. */
+INLINE vint spread_ints(vint v, unsigned bits)
 {
-    uint8_t bytes[LANES][BLOCK_COLS];
-    const uint8_t *row[LANES];
-    for (size_t col = 0; col < n; col += BLOCK_COLS) {
-        for (size_t i = 0; i < LANES; i++) {
-            matrix_mlx_ints(s->w, s->row[first + i], begin + col, BLOCK_COLS, bytes[i]);
-            row[i] = bytes[i];
-        }
-        vint v[4];
-        for (size_t half = 0; half < 2; half++) {
-            vi_load_rows(row, 16 * half, v);
-            for (size_t j = 0; j < 4; j++)
-                put_q(r, col + 16 * half + 4 * j, v[j]);
-        }
+    uint32_t mask = (1u << bits) - 1;
+    vint out = vi_and(v, vi_set32(mask));
+    for (unsigned i = 1; i < 4; i++)
+        out = vi_or(out, vi_and(vi_sll(v, i * (8 - bits)), vi_set32(mask << 8 * i)));
+    return out;
+}
+
+/* 32 integers of 2, 3, 5 or 6 bits: a stream, lowest bits first. Packed rows only. */
+INLINE void mlx_stream(const struct lane_rows *r, struct sink *to, size_t at, size_t col,
+                       unsigned bits)
+{
+    const uint8_t *p = r->packed + at / 4 * (PANEL_ROWS * 4);
+#pragma GCC unroll 8
+    for (unsigned j = 0; j < 8; j++) {
+        unsigned dword = 4 * j * bits / 32, shift = 4 * j * bits % 32;
+        vint v = vi_srl(vi_load(p + dword * PANEL_ROWS * 4), shift);
+        if (shift + 4 * bits > 32)
+            v = vi_or(v, vi_sll(vi_load(p + (dword + 1) * PANEL_ROWS * 4), 32 - shift));
+        put_q(to, col + 4 * j, spread_ints(v, bits));
     }
 }
 
-enum { MAX_GROUPS = 64 }; /* converted at a time; a multiple of four */
-
-/* n scales or biases of one row, from number `first` on. */
-static inline void convert_scales(const struct matrix *w, const void *data, size_t first, size_t n,
-                                  float *out)
+/* The integers of 32 columns of packed rows. */
+INLINE void mlx_ints(const struct lane_rows *r, struct sink *to, size_t at, size_t col, int bits,
+                     bool e2m1)
 {
-    const uint8_t *halves = (const uint8_t *)data + 2 * first; /* of any alignment */
+    switch (bits) {
+    case 2:
+        mlx_stream(r, to, at, col, 2);
+        break;
+    case 3:
+        mlx_stream(r, to, at, col, 3);
+        break;
+    case 5:
+        mlx_stream(r, to, at, col, 5);
+        break;
+    case 6:
+        mlx_stream(r, to, at, col, 6);
+        break;
+    case 8:
+        mlx_bytes(r, to, at, col);
+        break;
+    default:
+        mlx_nibbles(r, to, at, col, e2m1);
+    }
+}
+
+INLINE vfloat vf_from_e4m3(vint v)
+{
+    vint sign = vi_sll(vi_and(v, vi_set32(128)), 24), rest = vi_sll(vi_and(v, vi_set32(127)), 20);
+    return vf_mul(vf_bits(vi_or(sign, rest)), vf_set(0x1p120f));
+}
+
+/* The scale (or bias) of a group of packed rows. */
+INLINE vfloat mlx_scale(const struct matrix *w, const uint8_t *p)
+{
     switch (w->scale_dtype) {
     case DTYPE_F16:
-        for (size_t i = 0; i < n; i++)
-            out[i] = vf_one_f16(load_u16(halves + 2 * i));
-        break;
+        return vf_load_f16(p);
     case DTYPE_BF16:
-        for (size_t i = 0; i < n; i++) {
-            uint32_t bits = (uint32_t)load_u16(halves + 2 * i) << 16;
-            memcpy(out + i, &bits, sizeof bits);
-        }
-        break;
+        return vf_load_bf16(p);
     case DTYPE_F32:
-        memcpy(out, (const float *)data + first, n * sizeof *out);
-        break;
-    default: /* a byte, to be read as the kind says */
-        for (size_t i = 0; i < n; i++)
-            out[i] = matrix_group_scale(w, first + i) * 0.5f;
+        return vf_load_f32(p);
+    default:
+        return vf_mul(w->kind == MATRIX_MLX_NVFP4 ? vf_from_e4m3(vi_load_bytes(p))
+                                                  : vf_from_e8m0(vi_load_bytes(p)),
+                      vf_set(0.5f));
     }
 }
 
-/* Scales (or biases) of the groups of n columns, for the rows of one vector:
- * converted row by row, then transposed, and repeated for each block of a
- * group. */
-static void unpack_mlx_scales(const struct panel_source *s, const void *data, size_t first_lane,
-                              size_t begin, size_t n, float *out)
+/* Scales and biases of 32 columns from column `at` of a block on, which go to `col`. */
+INLINE void mlx_scales(const struct panel_source *s, const struct lane_rows *r, struct sink *to,
+                       size_t at, size_t col)
 {
-    const struct matrix *w = s->w;
-    size_t group = (size_t)matrix_group(w), sub = s->format.sub_len, repeat = group / sub;
-    size_t groups = (size_t)w->n_cols / group;
-    float values[LANES][MAX_GROUPS];
-    const uint8_t *row[LANES];
-    /* Groups that the columns touch: a chunk may begin or end within one. */
-    size_t first_group = begin / group, end_group = (begin + n + group - 1) / group;
-    for (size_t g = first_group; g < end_group; g += MAX_GROUPS) {
-        size_t n_groups = end_group - g < MAX_GROUPS ? end_group - g : MAX_GROUPS;
-        for (size_t i = 0; i < LANES; i++) {
-            size_t lane = first_lane + i, last = (size_t)s->n_rows - 1;
-            size_t r = (size_t)s->first_row + (lane < last ? lane : last);
-            size_t at = ((size_t)s->expert * (size_t)w->n_rows + r) * groups + g;
-            memset(values[i] + n_groups / 4 * 4, 0, n_groups % 4 ? 4 * sizeof(float) : 0);
-            convert_scales(w, data, at, n_groups, values[i]);
-            row[i] = (const uint8_t *)values[i];
-        }
-        for (size_t j = 0; j < n_groups; j += 4) {
-            vint four[4];
-            vi_load_rows(row, j * sizeof(float), four);
-            for (size_t k = 0; k < 4 && j + k < n_groups; k++) {
-                for (size_t c = 0; c < repeat; c++) {
-                    size_t col = (g + j + k) * group + c * sub;
-                    if (col >= begin && col < begin + n)
-                        vf_store(out + (col - begin) / sub * PANEL_ROWS + first_lane,
-                                 vf_bits(four[k]));
-                }
-            }
-        }
+    size_t group = (size_t)matrix_group(s->w), sub = s->format.sub_len;
+    size_t size = dtype_info(s->w->scale_dtype)->block_bytes;
+    for (size_t i = 0; i < BLOCK_COLS; i += sub) {
+        const uint8_t *scale = r->small + ((at + i) / group * PANEL_ROWS + r->first) * size;
+        put_scale(to, (col + i) / sub, mlx_scale(s->w, scale));
+        if (s->format.has_min)
+            put_min(to, (col + i) / sub, mlx_scale(s->w, scale + PANEL_ROWS * size));
     }
 }
 
 static void unpack_mlx_simd(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
 {
-    int32_t bits = matrix_bits(s->w);
+    int bits = matrix_bits(s->w);
+    bool e2m1 = s->w->kind != MATRIX_MLX_AFFINE;
+    size_t cols = s->packing.block_cols;
     for (size_t first = 0; first < PANEL_ROWS; first += LANES) {
-        struct lane_rows r = {.q = out->q + 4 * first};
-        memcpy(r.row, s->row + first, sizeof r.row);
-        r.packed = s->packed ? s->packed + 4 * first : NULL;
-        if (bits == 4) {
-            bool e2m1 = s->w->kind != MATRIX_MLX_AFFINE;
-            for (size_t col = 0; col < n; col += 32)
-                unpack_mlx_ints_4(&r, (begin + col) / 2, col, e2m1);
-        } else if (bits == 8) {
-            for (size_t col = 0; col < n; col += 32)
-                unpack_mlx_ints_8(&r, begin + col, col);
-        } else {
-            unpack_mlx_ints_any(s, first, begin, n, &r);
+        struct lane_rows r;
+        struct sink to = {.factor = vf_set(s->w->scale),
+                          .q = out->q + 4 * first,
+                          .scale = out->scale + first,
+                          .min = out->min + first};
+        /* The columns may begin and end within a block. */
+        for (size_t col = 0; col < n; col += BLOCK_COLS) {
+            size_t in_block = (begin + col) % cols;
+            rows_at(s, true, first, (begin + col) / cols, &r);
+            if (first == 0 && in_block == 0)
+                prefetch_block(&r, &s->packing);
+            mlx_ints(&r, &to, in_block / 8 * (size_t)bits, col, bits, e2m1);
+            mlx_scales(s, &r, &to, in_block, col);
         }
-        unpack_mlx_scales(s, s->w->scales, first, begin, n, out->scale);
-        if (s->w->kind == MATRIX_MLX_AFFINE)
-            unpack_mlx_scales(s, s->w->biases, first, begin, n, out->min);
     }
 }
 
 static void unpack_simd(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
 {
-    if (s->w->kind != MATRIX_PLAIN)
-        unpack_mlx_simd(s, begin, n, out);
-    else if (simd_unpackers[s->w->dtype])
+    if (s->w->kind == MATRIX_PLAIN && simd_unpackers[s->w->dtype])
         unpack_plain_simd(s, begin, n, out);
+    else if (s->w->kind != MATRIX_PLAIN && s->packed)
+        unpack_mlx_simd(s, begin, n, out);
     else
         unpack_generic(s, begin, n, out);
 }
 
 static bool reads_packed_simd(const struct matrix *w)
 {
-    if (w->kind == MATRIX_PLAIN)
-        return simd_unpackers[w->dtype] != NULL;
-    return w->kind != MATRIX_MLX_MXFP8 && w->kind != MATRIX_F8_SCALED &&
-           (matrix_bits(w) == 4 || matrix_bits(w) == 8);
+    return w->kind != MATRIX_PLAIN || simd_unpackers[w->dtype] != NULL;
 }

@@ -13,15 +13,36 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ROW_BYTES_UNIT = 4, PACKED_ALIGNMENT = 64 };
+enum { DWORD = 4, PACKED_ALIGNMENT = 64 };
 
-/* The row's dwords and one more, since kernels put odd bytes together from two. */
-static size_t panel_bytes(const struct matrix *w)
+static struct packing packing_of_blocks(const struct matrix *w)
 {
-    if (matrix_has_float_kernel(w))
-        return w->row_bytes * PANEL_ROWS;
-    size_t dwords = (w->row_bytes + ROW_BYTES_UNIT - 1) / ROW_BYTES_UNIT + 1;
-    return dwords * ROW_BYTES_UNIT * PANEL_ROWS;
+    const struct dtype_info *info = dtype_info(w->dtype);
+    struct packing k = {.block_cols = info->block_len,
+                        .payload = info->block_bytes / DWORD * DWORD,
+                        .small = info->block_bytes % DWORD};
+    k.small_first = w->dtype != DTYPE_Q3_K && w->dtype != DTYPE_Q6_K && w->dtype != DTYPE_TQ1_0 &&
+                    w->dtype != DTYPE_TQ2_0;
+    return k;
+}
+
+static struct packing packing_of_groups(const struct matrix *w)
+{
+    size_t group = (size_t)matrix_group(w), cols = group < BLOCK_COLS ? BLOCK_COLS : group;
+    size_t n_numbers = cols / group * (w->kind == MATRIX_MLX_AFFINE ? 2 : 1);
+    return (struct packing){.block_cols = cols,
+                            .payload = cols * (size_t)matrix_bits(w) / 8,
+                            .small = n_numbers * dtype_info(w->scale_dtype)->block_bytes};
+}
+
+struct packing matrix_packing(const struct matrix *w)
+{
+    struct packing k = w->kind == MATRIX_PLAIN ? packing_of_blocks(w) : packing_of_groups(w);
+    k.n_blocks = (size_t)w->n_cols / k.block_cols;
+    k.run_bytes = PACK_RUN * (k.payload + k.small) * PANEL_ROWS;
+    k.n_bytes = k.n_blocks * (k.payload + k.small) * PANEL_ROWS;
+    k.n_bytes = (k.n_bytes + PACKED_ALIGNMENT - 1) / PACKED_ALIGNMENT * PACKED_ALIGNMENT;
+    return k;
 }
 
 static size_t panels_per_expert(const struct matrix *w)
@@ -34,7 +55,7 @@ const uint8_t *matrix_packed(const struct matrix *w, int32_t expert, int32_t fir
     if (!w->packed)
         return NULL;
     size_t panel = (size_t)expert * panels_per_expert(w) + (size_t)first_row / PANEL_ROWS;
-    return (const uint8_t *)w->packed + panel * panel_bytes(w);
+    return (const uint8_t *)w->packed + panel * matrix_packing(w).n_bytes;
 }
 
 static size_t lanes_bytes(const struct matrix *w)
@@ -68,24 +89,62 @@ static bool gains(const struct matrix *w)
     return panel_format_of(w, &format) && kernel_table()->reads_packed(w);
 }
 
+/* The small scales of a block of an MLX kind: those of its groups, then the biases. */
+static uint8_t *pack_group(const struct matrix *w, const struct packing *k,
+                           const size_t *row_numbers, size_t block, uint8_t *out)
+{
+    size_t group = (size_t)matrix_group(w), n_groups = (size_t)w->n_cols / group;
+    size_t size = dtype_info(w->scale_dtype)->block_bytes, per_block = k->block_cols / group;
+    const void *data[2] = {w->scales, w->kind == MATRIX_MLX_AFFINE ? w->biases : NULL};
+    for (size_t i = 0; i < 2 && data[i]; i++) {
+        for (size_t g = block * per_block; g < (block + 1) * per_block; g++) {
+            for (size_t r = 0; r < PANEL_ROWS; r++, out += size)
+                memcpy(out, (const uint8_t *)data[i] + (row_numbers[r] * n_groups + g) * size,
+                       size);
+        }
+    }
+    return out;
+}
+
+static void pack_blocks(const struct matrix *w, const struct packing *k, const uint8_t *const *rows,
+                        const size_t *row_numbers, uint8_t *out)
+{
+    bool mlx = w->kind != MATRIX_PLAIN;
+    size_t stride = mlx ? k->payload : k->payload + k->small;
+    size_t skip = !mlx && k->small_first ? k->small : 0, small = skip ? 0 : k->payload;
+    for (size_t first = 0; first < k->n_blocks; first += PACK_RUN) {
+        size_t end = k->n_blocks - first < PACK_RUN ? k->n_blocks : first + PACK_RUN;
+        for (size_t b = first; b < end; b++) {
+            for (size_t at = skip; at < skip + k->payload; at += DWORD) {
+                for (size_t r = 0; r < PANEL_ROWS; r++, out += DWORD)
+                    memcpy(out, rows[r] + b * stride + at, DWORD);
+            }
+        }
+        for (size_t b = first; b < end && mlx; b++)
+            out = pack_group(w, k, row_numbers, b, out);
+        for (size_t b = first; b < end && !mlx; b++) {
+            for (size_t r = 0; r < PANEL_ROWS; r++, out += k->small)
+                memcpy(out, rows[r] + b * stride + small, k->small);
+        }
+    }
+}
+
 static void pack_panel(const struct matrix *w, size_t panel, uint8_t *out)
 {
     int32_t expert = (int32_t)(panel / panels_per_expert(w));
     int32_t first = (int32_t)(panel % panels_per_expert(w)) * PANEL_ROWS;
     const uint8_t *rows[PANEL_ROWS];
-    for (int32_t r = 0; r < PANEL_ROWS; r++)
-        rows[r] = matrix_row_data(w, expert, first + r < w->n_rows ? first + r : w->n_rows - 1);
-    if (matrix_has_float_kernel(w)) {
+    size_t numbers[PANEL_ROWS];
+    struct packing k = matrix_packing(w);
+    for (int32_t r = 0; r < PANEL_ROWS; r++) {
+        int32_t row = first + r < w->n_rows ? first + r : w->n_rows - 1;
+        rows[r] = matrix_row_data(w, expert, row);
+        numbers[r] = (size_t)expert * (size_t)w->n_rows + (size_t)row;
+    }
+    if (matrix_has_float_kernel(w))
         pack_floats(w, rows, out);
-        return;
-    }
-    size_t whole = w->row_bytes / ROW_BYTES_UNIT * ROW_BYTES_UNIT, at = 0;
-    for (; at < whole; at += ROW_BYTES_UNIT) {
-        for (size_t r = 0; r < PANEL_ROWS; r++, out += ROW_BYTES_UNIT)
-            memcpy(out, rows[r] + at, ROW_BYTES_UNIT);
-    }
-    for (size_t r = 0; at < w->row_bytes && r < PANEL_ROWS; r++, out += ROW_BYTES_UNIT)
-        memcpy(out, rows[r] + at, w->row_bytes - at);
+    else
+        pack_blocks(w, &k, rows, numbers, out);
 }
 
 static void pack_panels(void *arg, size_t begin, size_t end, int32_t thread)
@@ -93,7 +152,7 @@ static void pack_panels(void *arg, size_t begin, size_t end, int32_t thread)
     struct matrix *w = arg;
     (void)thread;
     for (size_t panel = begin; panel < end; panel++)
-        pack_panel(w, panel, (uint8_t *)w->packed + panel * panel_bytes(w));
+        pack_panel(w, panel, (uint8_t *)w->packed + panel * matrix_packing(w).n_bytes);
 }
 
 /* Fewer pages to look up, and fewer to be zeroed one by one when first written. */
@@ -115,7 +174,7 @@ bool matrix_prepare(struct matrix *w, struct worker_pool *pool, struct error *er
     if (w->packed || !gains(w))
         return true;
     size_t n_panels = panels_per_expert(w) * (size_t)w->n_experts, bytes;
-    if (__builtin_mul_overflow(n_panels, panel_bytes(w), &bytes))
+    if (__builtin_mul_overflow(n_panels, matrix_packing(w).n_bytes, &bytes))
         return error_memory(err);
     w->packed = aligned_alloc(PACKED_ALIGNMENT, bytes);
     if (!w->packed)

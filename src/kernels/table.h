@@ -16,6 +16,7 @@
 #define MLXCEL_KERNELS_TABLE_H
 
 #include "kernels/kernels.h"
+#include "kernels/matrix.h"
 
 enum {
     PANEL_ROWS = 16,
@@ -45,6 +46,7 @@ struct panel_source {
     int32_t expert, first_row, n_rows; /* n_rows of PANEL_ROWS exist */
     const uint8_t *row[PANEL_ROWS];
     const uint8_t *packed; /* the panel as matrix_prepare packed it, or NULL */
+    struct packing packing;
 };
 
 /* Unpacked columns: integers [cols/4][16 rows][4 cols], scales and minimums
@@ -99,6 +101,10 @@ struct kernel_table {
      * columns; n_panels of one format. */
     void (*panel_dot)(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
                       size_t n, size_t n_tokens, float *const *acc);
+    /* The same of one packed panel, from column 0 on, and one row; NULL where there
+     * is none. */
+    void (*panel_one)(const struct panel_source *source, const struct act_tile *tile, size_t n,
+                      float *acc);
     /* acc[(i * n_x + t) * DOT_LANES + lane] += w[i][k] * x[t][k] for k of n with
      * k % DOT_LANES == lane; w of dtype F32, F16 or BF16. Where w[i] has its DOT_LANES
      * columns from k on: at element k / DOT_LANES * step, DOT_LANES for rows as they
