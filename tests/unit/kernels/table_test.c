@@ -72,37 +72,80 @@ static void make_source(const struct matrix *w, int32_t first_row, struct panel_
     s->packing = matrix_packing(w);
 }
 
-/* Unpack two panels of w, one of them with missing rows, on every table. */
-static void check_unpacking(const struct matrix *w)
+/* One row of activations times a packed panel at once is, to the last bit, what
+ * unpacking and multiplying give. */
+static void check_one_row(const struct kernel_table *k, const struct panel_source *s)
+{
+    static struct panel_memory memory;
+    static int8_t a[MAX_COLS];
+    static float scale[MAX_COLS / 32], sum[MAX_COLS / 16];
+    static int32_t bias[MAX_COLS / 16];
+    size_t n = (size_t)s->w->n_cols;
+    struct act_tile tile = {.q = {a}, .scale = {scale}, .sum = {sum}, .bias = {bias}};
+    for (size_t i = 0; i < n; i++)
+        a[i] = (int8_t)((int)(i * 2654435761u >> 13 & 255) - 128 + (i % 3 == 0));
+    fill(scale, MAX_COLS / 32, 0.1f);
+    fill(sum, MAX_COLS / 16, 1);
+    for (size_t i = 0; i < MAX_COLS / 16; i++)
+        bias[i] = (int32_t)i * 17 - 100;
+    struct panel panel = {s->format, memory.q, memory.scale, memory.min};
+    float got[PANEL_ROWS], want[PANEL_ROWS], *acc = want;
+    fill(want, PANEL_ROWS, 1);
+    memcpy(got, want, sizeof got);
+    k->unpack(s, 0, n, &panel);
+    k->panel_dot(&panel, 1, &tile, n, 1, &acc);
+    k->panel_one(s, &tile, n, got);
+    if (memcmp(got, want, sizeof got) != 0)
+        fail_msg("%s: one row times a panel of %s differs", k->name, dtype_info(s->w->dtype)->name);
+}
+
+static void check_panel(const struct panel_source *s)
 {
     static struct panel_memory memory[2];
-    size_t n_cols = (size_t)w->n_cols;
-    for (int32_t first = 0; first < w->n_rows; first += PANEL_ROWS) {
-        struct panel_source s;
-        make_source(w, first, &s);
-        size_t block = s.format.block_len;
-        size_t begin = n_cols > block ? block : 0, n = n_cols - begin;
-        size_t n_scales = n / s.format.sub_len * PANEL_ROWS;
-        struct panel want = {s.format, memory[0].q, memory[0].scale, memory[0].min};
-        struct panel got = {s.format, memory[1].q, memory[1].scale, memory[1].min};
-        unpack_generic(&s, begin, n, &want);
-        for (size_t i = 0; i < n * PANEL_ROWS; i++)
-            assert_true(memory[0].q[i] <= s.format.max);
-        EACH_TABLE(k)
-        {
-            memset(memory[1].q, 0xEE, sizeof memory[1].q);
-            k->unpack(&s, begin, n, &got);
-            if (memcmp(memory[0].q, memory[1].q, n * PANEL_ROWS) != 0)
-                fail_msg("%s: integers of %s differ", k->name, dtype_info(w->dtype)->name);
-            for (size_t i = 0; i < n_scales; i++) {
-                assert_close(k, dtype_info(w->dtype)->name, got.scale[i], want.scale[i],
-                             1e-6f * fabsf(want.scale[i]));
-                if (s.format.has_min)
-                    assert_close(k, dtype_info(w->dtype)->name, got.min[i], want.min[i],
-                                 1e-6f * fabsf(want.min[i]));
-            }
+    const char *name = dtype_info(s->w->dtype)->name;
+    size_t block = s->format.block_len, n_cols = (size_t)s->w->n_cols;
+    size_t begin = n_cols > block ? block : 0, n = n_cols - begin;
+    size_t n_scales = n / s->format.sub_len * PANEL_ROWS;
+    struct panel want = {s->format, memory[0].q, memory[0].scale, memory[0].min};
+    struct panel got = {s->format, memory[1].q, memory[1].scale, memory[1].min};
+    unpack_generic(s, begin, n, &want);
+    for (size_t i = 0; i < n * PANEL_ROWS; i++)
+        assert_true(memory[0].q[i] <= s->format.max);
+    EACH_TABLE(k)
+    {
+        if (s->packed && !k->reads_packed(s->w))
+            continue;
+        memset(memory[1].q, 0xEE, sizeof memory[1].q);
+        k->unpack(s, begin, n, &got);
+        if (memcmp(memory[0].q, memory[1].q, n * PANEL_ROWS) != 0)
+            fail_msg("%s: integers of %s differ", k->name, name);
+        for (size_t i = 0; i < n_scales; i++) {
+            assert_close(k, name, got.scale[i], want.scale[i], 1e-6f * fabsf(want.scale[i]));
+            if (s->format.has_min)
+                assert_close(k, name, got.min[i], want.min[i], 1e-6f * fabsf(want.min[i]));
         }
+        if (s->packed && k->panel_one)
+            check_one_row(k, s);
     }
+}
+
+/* Unpack two panels of w, one of them with missing rows, on every table: from the rows
+ * as they are, and packed. */
+static void check_unpacking(const struct matrix *w)
+{
+    struct matrix packed = *w;
+    struct panel_source s;
+    struct error err;
+    assert_true(matrix_prepare(&packed, NULL, &err));
+    for (int32_t first = 0; first < w->n_rows; first += PANEL_ROWS) {
+        make_source(w, first, &s);
+        check_panel(&s);
+        if (!packed.packed)
+            continue;
+        make_source(&packed, first, &s);
+        check_panel(&s);
+    }
+    matrix_release(&packed);
 }
 
 static void *make_data(enum dtype dtype, size_t n, size_t *bytes)
@@ -272,27 +315,29 @@ static void plain_rows_multiply_alike(void **state)
 {
     (void)state;
     static const enum dtype plain[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
-    static const size_t lengths[] = {1, 3, 15, 16, 17, 31, 33, 64, 100, 255, 512};
+    static const size_t lengths[] = {1, 3, 15, 16, 17, 31, 33, 64, 80, 100, 255, 512};
     static float x_data[DOT_TOKENS][512];
     fill(x_data[0], DOT_TOKENS * 512, 1);
     for (size_t i = 0; i < sizeof plain / sizeof *plain * sizeof lengths / sizeof *lengths; i++) {
         enum dtype dtype = plain[i % 3];
         size_t n = lengths[i / 3], bytes;
         uint8_t *data = make_data(dtype, n * DOT_WEIGHTS, &bytes);
+        size_t step = n % DOT_LANES == 0 && n > 64 ? FLOAT_STEP : DOT_LANES;
+        size_t row = step == FLOAT_STEP ? DOT_LANES : n;
         const void *w[DOT_WEIGHTS];
         const float *x[DOT_TOKENS];
         for (size_t j = 0; j < DOT_WEIGHTS; j++)
-            w[j] = data + j * bytes / DOT_WEIGHTS;
+            w[j] = data + j * row * dtype_info(dtype)->block_bytes;
         for (size_t j = 0; j < DOT_TOKENS; j++)
             x[j] = x_data[j];
         for (size_t n_w = 1; n_w <= DOT_WEIGHTS; n_w++) {
             for (size_t n_x = 1; n_x <= DOT_TOKENS; n_x++) {
                 float want[DOT_WEIGHTS * DOT_TOKENS * DOT_LANES] = {0};
-                float_dots_generic(dtype, w, n_w, x, n_x, n, want);
+                float_dots_generic(dtype, w, n_w, step, x, n_x, n, want);
                 EACH_TABLE(k)
                 {
                     float got[DOT_WEIGHTS * DOT_TOKENS * DOT_LANES] = {0};
-                    k->float_dots(dtype, w, n_w, x, n_x, n, got);
+                    k->float_dots(dtype, w, n_w, step, x, n_x, n, got);
                     for (size_t j = 0; j < n_w * n_x * DOT_LANES; j++)
                         assert_close(k, "a partial sum", got[j], want[j], 1e-4f);
                     assert_close(k, "a sum", k->lanes_sum(got), lanes_sum_generic(want), 1e-4f);
