@@ -22,6 +22,7 @@
 enum {
     BLOCK_CELLS = 64,    /* keys decoded at a time */
     STRETCH_CELLS = 512, /* cells whose values are summed in half precision; whole blocks */
+    DIRECT_ROWS = 8,     /* so few make no use of a block decoded for all of them */
     MAX_ROWS = 64        /* query rows (queries times heads of a group) of an item */
 };
 
@@ -292,26 +293,42 @@ static void fetch_block(const struct call *c, const struct item *it, size_t begi
     }
 }
 
+/* The raw products of the item's queries with the keys of a block. */
+static void make_scores(const struct call *c, struct item *it, const uint8_t *k,
+                        const int32_t *cells, size_t n)
+{
+    const struct attention *a = c->a;
+    size_t dk = (size_t)a->head_dim_k;
+    if (a->k_dtype == DTYPE_F16 && c->k->scores_half && it->n_rows <= DIRECT_ROWS) {
+        const uint16_t *rows[BLOCK_CELLS];
+        for (size_t j = 0; j < n; j++)
+            rows[j] = (const uint16_t *)(const void *)(k + (size_t)cells[j] * a->k_cell_bytes);
+        c->k->scores_half(it->q, it->n_rows, rows, n, dk, it->scores, BLOCK_CELLS);
+        return;
+    }
+    for (size_t j = 0; j < n; j++)
+        c->k->decode(a->k_dtype, k + (size_t)cells[j] * a->k_cell_bytes, it->keys + j * dk, dk);
+    c->k->scores(it->q, it->n_rows, it->keys, n, dk, it->scores, BLOCK_CELLS);
+}
+
 static void do_block(const struct call *c, struct item *it, size_t first_head, size_t begin,
                      size_t n)
 {
     const struct attention *a = c->a;
     const int32_t *cells = it->sequence->cells + begin;
     struct span span = span_of(it->sequence->pos + begin, n);
-    size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
+    size_t dv = (size_t)a->head_dim_v;
     const uint8_t *k = (const uint8_t *)a->k + (size_t)it->kv_head * a->k_head_bytes;
     const uint8_t *v = (const uint8_t *)a->v + (size_t)it->kv_head * a->v_head_bytes;
     if (!any_visible(c, it, &span, n))
         return;
     if (begin + n < (size_t)it->sequence->n_cells)
         fetch_block(c, it, begin + n);
-    for (size_t j = 0; j < n; j++)
-        c->k->decode(a->k_dtype, k + (size_t)cells[j] * a->k_cell_bytes, it->keys + j * dk, dk);
-    c->k->scores(it->q, it->n_rows, it->keys, n, dk, it->scores, BLOCK_CELLS);
-    for (size_t j = 0; j < n; j++)
+    make_scores(c, it, k, cells, n);
+    bool halves = a->v_dtype == DTYPE_F16;
+    for (size_t j = 0; j < n && !halves; j++)
         c->k->decode(a->v_dtype, v + (size_t)cells[j] * a->v_cell_bytes, it->values + j * dv, dv);
     size_t n_heads = it->n_rows / (size_t)it->n_queries;
-    bool halves = a->v_dtype == DTYPE_F16;
     for (size_t i = 0; i < it->n_rows; i++) {
         float *s = it->scores + i * BLOCK_CELLS;
         /* Whole vectors always: an exponential from a vector's lane and one from a row's
@@ -327,9 +344,12 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
         else
             absorb_scores(c, it, i, max, s);
     }
+    const uint16_t *rows[BLOCK_CELLS];
+    for (size_t j = 0; j < n && halves; j++)
+        rows[j] = (const uint16_t *)(const void *)(v + (size_t)cells[j] * a->v_cell_bytes);
     if (halves)
-        c->k->values_half(it->scores, it->shrink, it->shrinks, BLOCK_CELLS, it->n_rows, it->values,
-                          n, dv, it->acc);
+        c->k->values_half(it->scores, it->shrink, it->shrinks, BLOCK_CELLS, it->n_rows, rows, n, dv,
+                          it->acc);
     else
         c->k->values(it->scores, BLOCK_CELLS, it->n_rows, it->values, n, dv, it->out);
 }

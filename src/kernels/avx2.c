@@ -14,6 +14,7 @@ const struct kernel_table kernels_avx2 = {
     .lanes_sum = lanes_sum_avx2,
     .decode = decode_avx2,
     .scores = scores_avx2,
+    .scores_half = scores_half_avx2,
     .values = values_avx2,
     .values_half = values_half_avx2,
     .exp_sum = exp_sum_avx2,

@@ -129,37 +129,53 @@ INLINE __m256 vf_half(__m256 x)
 
 /* ---- attention ---- */
 
-/* n_q (a constant) queries meet one key: its row is loaded once for them. */
-INLINE void score_rows(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
-                       float *scores, size_t stride)
+/* n_q (a constant) queries meet one key: its row is loaded once for them. Keys are
+ * floats, dim apart, or each where it lies, in half precision. */
+INLINE void score_rows(const float *const *q, size_t n_q, const float *floats,
+                       const uint16_t *const *halves, size_t n_k, size_t dim, float *scores,
+                       size_t stride)
 {
     size_t whole = dim / 8 * 8;
-    for (size_t c = 0; c < n_k; c++, k += dim) {
+    for (size_t c = 0; c < n_k; c++) {
+        const void *k = halves ? (const void *)halves[c] : floats + c * dim;
         __m256 sum[4];
         for (size_t i = 0; i < n_q; i++)
             sum[i] = _mm256_setzero_ps();
         for (size_t d = 0; d < whole; d += 8) {
-            __m256 v = _mm256_loadu_ps(k + d);
+            __m256 v = load_weights(halves ? DTYPE_F16 : DTYPE_F32, k, d);
             for (size_t i = 0; i < n_q; i++)
                 sum[i] = _mm256_fmadd_ps(_mm256_loadu_ps(q[i] + d), v, sum[i]);
         }
         for (size_t i = 0; i < n_q; i++) {
             float s = sum8(sum[i]);
             for (size_t d = whole; d < dim; d++)
-                s += q[i][d] * k[d];
+                s += q[i][d] * (halves ? f16_to_f32(halves[c][d]) : floats[c * dim + d]);
             scores[i * stride + c] = s;
         }
     }
 }
 
-void scores_avx2(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
-                 float *scores, size_t stride)
+INLINE void score_all(const float *const *q, size_t n_q, const float *floats,
+                      const uint16_t *const *halves, size_t n_k, size_t dim, float *scores,
+                      size_t stride)
 {
     size_t i = 0;
     for (; i + 4 <= n_q; i += 4)
-        score_rows(q + i, 4, k, n_k, dim, scores + i * stride, stride);
+        score_rows(q + i, 4, floats, halves, n_k, dim, scores + i * stride, stride);
     for (; i < n_q; i++)
-        score_rows(q + i, 1, k, n_k, dim, scores + i * stride, stride);
+        score_rows(q + i, 1, floats, halves, n_k, dim, scores + i * stride, stride);
+}
+
+void scores_avx2(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                 float *scores, size_t stride)
+{
+    score_all(q, n_q, k, NULL, n_k, dim, scores, stride);
+}
+
+void scores_half_avx2(const float *const *q, size_t n_q, const uint16_t *const *k, size_t n_k,
+                      size_t dim, float *scores, size_t stride)
+{
+    score_all(q, n_q, NULL, k, n_k, dim, scores, stride);
 }
 
 INLINE void value_rows(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,

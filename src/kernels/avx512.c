@@ -14,6 +14,7 @@ const struct kernel_table kernels_avx512 = {
     .lanes_sum = lanes_sum_avx512,
     .decode = decode_avx512,
     .scores = scores_avx512,
+    .scores_half = scores_half_avx512,
     .values = values_avx512,
     .values_half = values_half_avx512,
     .exp_sum = exp_sum_avx512,

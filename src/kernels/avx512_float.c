@@ -191,13 +191,29 @@ void decode_avx512(enum dtype dtype, const void *blocks, float *out, size_t n)
 
 enum { CELLS = 64, DIMS = 64 };
 
-/* kt[d][c] = k[c][d] for 16 cells and 16 dimensions; zeros past n_k and dim. */
-static void transpose16(const float *k, size_t n_k, size_t dim, size_t n_d, float *kt)
+/* A block's keys: floats, dim apart, or each where it lies, in half precision. */
+struct keys {
+    const float *floats;
+    const uint16_t *const *halves;
+    size_t dim;
+};
+
+/* Up to sixteen dimensions of a key, zeros beyond. */
+INLINE __m512 load_key(const struct keys *k, size_t cell, size_t d, __mmask16 mask)
+{
+    if (k->halves)
+        return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, k->halves[cell] + d));
+    return _mm512_maskz_loadu_ps(mask, k->floats + cell * k->dim + d);
+}
+
+/* kt[i][c] = dimension dim + i of 16 cells from `first` on; zeros past n_k and dim. */
+INLINE void transpose16(const struct keys *k, size_t first, size_t n_k, size_t dim, float *kt)
 {
     __m512 r[16], s[16];
+    size_t n_d = k->dim - dim;
     __mmask16 mask = (__mmask16)(n_d >= 16 ? 0xFFFF : (1u << n_d) - 1);
     for (size_t i = 0; i < 16; i++)
-        r[i] = i < n_k ? _mm512_maskz_loadu_ps(mask, k + i * dim) : _mm512_setzero_ps();
+        r[i] = first + i < n_k ? load_key(k, first + i, dim, mask) : _mm512_setzero_ps();
     for (size_t i = 0; i < 16; i += 2) {
         s[i] = _mm512_unpacklo_ps(r[i], r[i + 1]);
         s[i + 1] = _mm512_unpackhi_ps(r[i], r[i + 1]);
@@ -252,25 +268,40 @@ INLINE void score_rows(const float *const *q, size_t n_q, size_t first_dim, size
     }
 }
 
-void scores_avx512(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+INLINE void scores(const float *const *q, size_t n_q, const struct keys *k, size_t n_k,
                    float *scores, size_t stride)
 {
     _Alignas(64) float kt[DIMS * CELLS];
-    for (size_t first = 0; first < dim; first += DIMS) {
-        size_t n_d = dim - first < DIMS ? dim - first : DIMS;
+    for (size_t first = 0; first < k->dim; first += DIMS) {
+        size_t n_d = k->dim - first < DIMS ? k->dim - first : DIMS;
         for (size_t c = 0; c < CELLS; c += 16) {
-            size_t left = n_k > c ? n_k - c : 0;
             for (size_t d = 0; d < n_d; d += 16)
-                transpose16(k + c * dim + first + d, left, dim, n_d - d, kt + d * CELLS + c);
+                transpose16(k, c, n_k, first + d, kt + d * CELLS + c);
         }
         size_t i = 0;
         for (; i + 6 <= n_q; i += 6)
             score_rows(q + i, 6, first, n_d, kt, scores + i * stride, stride);
+        for (; i + 4 <= n_q; i += 4)
+            score_rows(q + i, 4, first, n_d, kt, scores + i * stride, stride);
         for (; i + 2 <= n_q; i += 2)
             score_rows(q + i, 2, first, n_d, kt, scores + i * stride, stride);
         for (; i < n_q; i++)
             score_rows(q + i, 1, first, n_d, kt, scores + i * stride, stride);
     }
+}
+
+void scores_avx512(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
+                   float *out, size_t stride)
+{
+    struct keys keys = {.floats = k, .dim = dim};
+    scores(q, n_q, &keys, n_k, out, stride);
+}
+
+void scores_half_avx512(const float *const *q, size_t n_q, const uint16_t *const *k, size_t n_k,
+                        size_t dim, float *out, size_t stride)
+{
+    struct keys keys = {.halves = k, .dim = dim};
+    scores(q, n_q, &keys, n_k, out, stride);
 }
 
 /* n_q rows and n_v vectors of dimensions, both constants; mask for the last. */
@@ -323,26 +354,27 @@ void values_avx512(const float *weights, size_t stride, size_t n_q, const float 
 }
 
 /* Rounded to half precision: adding and taking away a number whose last digit has
- * the weight of the last digit to keep leaves the rounding to the addition. Twice
- * as fast as converting there and back. 10 digits after the first; from 2^-14 down
- * their weight is 2^-24. */
+ * the weight of the last digit to keep leaves the rounding to the addition. 10 digits
+ * after the first; from 2^-14 down their weight is 2^-24. */
 INLINE __m512 to_half(__m512 x)
 {
-    enum { EXPONENT = 0x7F800000, SMALLEST = (127 - 14) << 23, SHIFT = 13 << 23, HALF = 1 << 22 };
-    __m512i e = _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(EXPONENT));
-    e = _mm512_max_epi32(e, _mm512_set1_epi32(SMALLEST));
-    __m512 magic = _mm512_castsi512_ps(_mm512_add_epi32(e, _mm512_set1_epi32(SHIFT + HALF)));
-    return _mm512_sub_ps(_mm512_add_ps(x, magic), magic);
+    __m512 power = _mm512_castsi512_ps(
+        _mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32(0x7F800000)));
+    power = _mm512_max_ps(power, _mm512_set1_ps(0x1p-14f));
+    __m512 far = _mm512_set1_ps(0x1.8p13f);
+    return _mm512_fnmadd_ps(power, far, _mm512_fmadd_ps(power, far, x));
 }
+
+enum { HALF_ROWS = 4 };
 
 /* Sums of n_q rows from dimension d on, n_v vectors each, all kept in registers. A
  * cell is a chain of roundings, so rows side by side take little more time than
  * one. */
 INLINE void value_halves(const float *weights, const float *const *shrink, size_t stride,
-                         size_t n_q, const float *v, size_t n_k, size_t dim, size_t d, size_t n_v,
-                         __mmask16 mask, float *acc)
+                         size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim, size_t d,
+                         size_t n_v, __mmask16 mask, float *acc)
 {
-    __m512 sum[2][4];
+    __m512 sum[HALF_ROWS][4];
     for (size_t r = 0; r < n_q; r++) {
         for (size_t i = 0; i < n_v; i++)
             sum[r][i] = _mm512_maskz_loadu_ps(mask, acc + r * dim + d + 16 * i);
@@ -350,7 +382,7 @@ INLINE void value_halves(const float *weights, const float *const *shrink, size_
     for (size_t c = 0; c < n_k; c++) {
         __m512 row[4];
         for (size_t i = 0; i < n_v; i++)
-            row[i] = _mm512_maskz_loadu_ps(mask, v + c * dim + d + 16 * i);
+            row[i] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, v[c] + d + 16 * i));
         for (size_t r = 0; r < n_q; r++) {
             float weight = weights[r * stride + c];
             if (weight == 0)
@@ -371,7 +403,8 @@ INLINE void value_halves(const float *weights, const float *const *shrink, size_
 }
 
 INLINE void value_halves_all(const float *weights, const float *const *shrink, size_t stride,
-                             size_t n_q, const float *v, size_t n_k, size_t dim, float *acc)
+                             size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim,
+                             float *acc)
 {
     size_t d = 0;
     for (; d + 64 <= dim; d += 64)
@@ -383,18 +416,20 @@ INLINE void value_halves_all(const float *weights, const float *const *shrink, s
 }
 
 void values_half_avx512(const float *weights, const float *shrink, const bool *shrinks,
-                        size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,
+                        size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim,
                         float *acc)
 {
-    for (size_t i = 0; i < n_q; i += 2) {
-        size_t n = n_q - i < 2 ? 1 : 2;
-        const float *rows[2] = {shrinks[i] ? shrink + i * stride : NULL, NULL};
-        if (n == 2 && shrinks[i + 1])
-            rows[1] = shrink + (i + 1) * stride;
-        if (n == 2)
-            value_halves_all(weights + i * stride, rows, stride, 2, v, n_k, dim, acc + i * dim);
+    for (size_t i = 0, n; i < n_q; i += n) {
+        const float *rows[HALF_ROWS], *w = weights + i * stride;
+        n = n_q - i >= HALF_ROWS ? HALF_ROWS : n_q - i >= 2 ? 2 : 1;
+        for (size_t r = 0; r < n; r++)
+            rows[r] = shrinks[i + r] ? shrink + (i + r) * stride : NULL;
+        if (n == HALF_ROWS)
+            value_halves_all(w, rows, stride, HALF_ROWS, v, n_k, dim, acc + i * dim);
+        else if (n == 2)
+            value_halves_all(w, rows, stride, 2, v, n_k, dim, acc + i * dim);
         else
-            value_halves_all(weights + i * stride, rows, stride, 1, v, n_k, dim, acc + i * dim);
+            value_halves_all(w, rows, stride, 1, v, n_k, dim, acc + i * dim);
     }
 }
 

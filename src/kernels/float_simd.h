@@ -153,8 +153,8 @@ INLINE void float_dots(enum dtype dtype, const void *const *w, size_t n_w, size_
 /* ---- attention ---- */
 
 /* n_v vectors (a constant) of sums from dimension d on, kept in registers. */
-INLINE void value_halves(const float *weights, const float *shrink, const float *v, size_t n_k,
-                         size_t dim, size_t d, size_t n_v, float *acc)
+INLINE void value_halves(const float *weights, const float *shrink, const uint16_t *const *v,
+                         size_t n_k, size_t d, size_t n_v, float *acc)
 {
     vf sum[64 / VF_LANES];
     for (size_t i = 0; i < n_v; i++)
@@ -167,29 +167,30 @@ INLINE void value_halves(const float *weights, const float *shrink, const float 
                 sum[i] = vf_half(vf_mul(sum[i], vf_set(shrink[c])));
         }
         vf w = vf_set(weights[c]);
-        const float *row = v + c * dim + d;
-        for (size_t i = 0; i < n_v; i++)
-            sum[i] = vf_half(vf_fma(vf_load(row + VF_LANES * i), w, sum[i]));
+        for (size_t i = 0; i < n_v; i++) {
+            vf value = load_weights(DTYPE_F16, v[c], d + VF_LANES * i);
+            sum[i] = vf_half(vf_fma(value, w, sum[i]));
+        }
     }
     for (size_t i = 0; i < n_v; i++)
         vf_store(acc + d + VF_LANES * i, sum[i]);
 }
 
 /* One row; shrink NULL: 1 all over. */
-INLINE void values_half(const float *weights, const float *shrink, const float *v, size_t n_k,
-                        size_t dim, float *acc)
+INLINE void values_half(const float *weights, const float *shrink, const uint16_t *const *v,
+                        size_t n_k, size_t dim, float *acc)
 {
     size_t d = 0;
     for (; d + 64 <= dim; d += 64)
-        value_halves(weights, shrink, v, n_k, dim, d, 64 / VF_LANES, acc);
+        value_halves(weights, shrink, v, n_k, d, 64 / VF_LANES, acc);
     for (; d + VF_LANES <= dim; d += VF_LANES)
-        value_halves(weights, shrink, v, n_k, dim, d, 1, acc);
+        value_halves(weights, shrink, v, n_k, d, 1, acc);
     for (size_t c = 0; d < dim && c < n_k; c++) {
         if (weights[c] == 0)
             continue;
         for (size_t i = d; i < dim; i++) {
             float kept = shrink ? f16_to_f32(f32_to_f16(acc[i] * shrink[c])) : acc[i];
-            acc[i] = f16_to_f32(f32_to_f16(fmaf(v[c * dim + i], weights[c], kept)));
+            acc[i] = f16_to_f32(f32_to_f16(fmaf(f16_to_f32(v[c][i]), weights[c], kept)));
         }
     }
 }
@@ -241,8 +242,8 @@ INLINE void activate_lanes(enum activation act, const float *x, size_t n, float 
         decode_cache(dtype, blocks, out, n);                                                       \
     }                                                                                              \
     void values_half_##isa(const float *weights, const float *shrink, const bool *shrinks,         \
-                           size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,      \
-                           float *acc)                                                             \
+                           size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k,        \
+                           size_t dim, float *acc)                                                 \
     {                                                                                              \
         for (size_t i = 0; i < n_q; i++)                                                           \
             values_half(weights + i * stride, shrinks[i] ? shrink + i * stride : NULL, v, n_k,     \

@@ -205,8 +205,8 @@ static float half(float f)
 }
 
 void values_half_generic(const float *weights, const float *shrink, const bool *shrinks,
-                         size_t stride, size_t n_q, const float *v, size_t n_k, size_t dim,
-                         float *acc)
+                         size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k,
+                         size_t dim, float *acc)
 {
     for (size_t r = 0; r < n_q; r++, weights += stride, shrink += stride, acc += dim) {
         for (size_t c = 0; c < n_k; c++) {
@@ -215,7 +215,7 @@ void values_half_generic(const float *weights, const float *shrink, const bool *
             bool shrinking = shrinks[r] && shrink[c] != 1;
             for (size_t i = 0; i < dim; i++) {
                 float kept = shrinking ? half(acc[i] * shrink[c]) : acc[i];
-                acc[i] = half(fmaf(v[c * dim + i], weights[c], kept));
+                acc[i] = half(fmaf(f16_to_f32(v[c][i]), weights[c], kept));
             }
         }
     }

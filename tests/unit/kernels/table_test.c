@@ -377,13 +377,18 @@ static void scores_and_values_agree(void **state)
     static const size_t dims[] = {1, 8, 13, 16, 40, 64, 80, 96, 128, 192, 256};
     enum { CELLS = 64, MAX_Q = 17, MAX_DIM = 256 };
     static float q_data[MAX_Q * MAX_DIM], kv[CELLS * MAX_DIM], weights[MAX_Q * CELLS];
-    static float want[MAX_Q * MAX_DIM], got[MAX_Q * MAX_DIM];
+    static float want[MAX_Q * MAX_DIM], got[MAX_Q * MAX_DIM], half[MAX_Q * MAX_DIM];
+    static uint16_t halves[CELLS * MAX_DIM];
     fill(q_data, MAX_Q * MAX_DIM, 1);
-    fill(kv, CELLS * MAX_DIM, 1);
+    dtype_fill_random(DTYPE_F16, halves, CELLS * MAX_DIM, 1, &seed);
+    dtype_decode(DTYPE_F16, halves, kv, CELLS * MAX_DIM);
     fill(weights, MAX_Q * CELLS, 1);
     for (size_t i = 0; i < sizeof dims / sizeof *dims * 4; i++) {
         size_t dim = dims[i / 4];
         size_t n_k = (size_t[]){1, 17, 63, 64}[i % 4];
+        const uint16_t *rows[CELLS];
+        for (size_t c = 0; c < CELLS; c++)
+            rows[c] = halves + c * dim;
         for (size_t n_q = 1; n_q <= MAX_Q; n_q++) {
             const float *q[MAX_Q];
             float *want_rows[MAX_Q], *got_rows[MAX_Q];
@@ -396,6 +401,13 @@ static void scores_and_values_agree(void **state)
             {
                 scores_generic(q, n_q, kv, n_k, dim, want, CELLS);
                 k->scores(q, n_q, kv, n_k, dim, got, CELLS);
+                if (k->scores_half) {
+                    k->scores_half(q, n_q, rows, n_k, dim, half, CELLS);
+                    for (size_t j = 0; j < n_q * n_k; j++)
+                        assert_close(k, "a score with keys as they are",
+                                     half[j / n_k * CELLS + j % n_k],
+                                     got[j / n_k * CELLS + j % n_k], 0);
+                }
                 for (size_t j = 0; j < n_q * n_k; j++)
                     assert_close(k, "a score", got[j / n_k * CELLS + j % n_k],
                                  want[j / n_k * CELLS + j % n_k], 1e-4f);
@@ -417,9 +429,15 @@ static void half_precision_sums_agree(void **state)
     static const size_t dims[] = {1, 8, 13, 40, 64, 80, 128, 200};
     enum { CELLS = 61, STRIDE = 64, MAX_DIM = 200, ROWS = 7 };
     static const bool shrinks[ROWS] = {true, false, false, false, true, false, false};
-    static float v[CELLS * MAX_DIM], weights[ROWS * STRIDE], shrink[ROWS * STRIDE];
+    static uint16_t halves[CELLS * MAX_DIM];
+    static float weights[ROWS * STRIDE], shrink[ROWS * STRIDE];
     static float want[ROWS * MAX_DIM], got[ROWS * MAX_DIM];
-    fill(v, CELLS * MAX_DIM, 1);
+    const uint16_t *v[CELLS];
+    dtype_fill_random(DTYPE_F16, halves, CELLS * MAX_DIM, 1, &seed);
+    for (size_t i = 0; i < CELLS * MAX_DIM; i += 7) /* sums among the smallest halves, too */
+        halves[i] = (uint16_t)(halves[i] & 0x83FF);
+    for (size_t c = 0; c < CELLS; c++)
+        v[c] = halves + c * MAX_DIM;
     fill(weights, ROWS * STRIDE, 1);
     for (size_t i = 0; i < ROWS * STRIDE; i++) {
         size_t row = i / STRIDE;
