@@ -205,12 +205,9 @@ static void absorb_half(const struct call *c, struct item *it, size_t i, float b
             memset(s, 0, n * sizeof *s);
             return;
         }
-        /* Cell by cell here too: what a vector's lanes sum depends on how many cells
-         * stand behind those that the query sees. */
-        c->k->exp_sum(s, max, BLOCK_CELLS, s);
-        for (size_t j = 0; j < n; j++)
-            sum += s[j];
-        it->part_sum[i] = sum;
+        /* A whole block always: what it sums does not depend on how many cells stand
+         * behind those that the query sees, they weigh nothing. */
+        it->part_sum[i] = sum + c->k->exp_sum(s, max, BLOCK_CELLS, s);
         return;
     }
     for (size_t j = 0; j < n; j++) {
@@ -276,20 +273,16 @@ static bool any_visible(const struct call *c, const struct item *it, const struc
 
 /* Keys and values are read by turns, a block of each, which is no stream that a
  * processor foresees: ask for the next block's while this one is worked on. */
-static void fetch_block(const struct call *c, const struct item *it, size_t begin)
+static void fetch_block(const struct item *it, const uint8_t *data, size_t cell_bytes, size_t bytes,
+                        size_t begin)
 {
     enum { LINE = 64 };
-    const struct attention *a = c->a;
-    const char *k = (const char *)a->k + (size_t)it->kv_head * a->k_head_bytes;
-    const char *v = (const char *)a->v + (size_t)it->kv_head * a->v_head_bytes;
     size_t n_cells = (size_t)it->sequence->n_cells;
     size_t end = n_cells - begin < BLOCK_CELLS ? n_cells : begin + BLOCK_CELLS;
     for (size_t i = begin; i < end; i++) {
-        size_t cell = (size_t)it->sequence->cells[i];
-        for (size_t at = 0; at < c->k_bytes; at += LINE)
-            __builtin_prefetch(k + cell * a->k_cell_bytes + at, 0, 2);
-        for (size_t at = 0; at < c->v_bytes; at += LINE)
-            __builtin_prefetch(v + cell * a->v_cell_bytes + at, 0, 2);
+        const uint8_t *cell = data + (size_t)it->sequence->cells[i] * cell_bytes;
+        for (size_t at = 0; at < bytes; at += LINE)
+            __builtin_prefetch(cell + at);
     }
 }
 
@@ -322,9 +315,9 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     const uint8_t *v = (const uint8_t *)a->v + (size_t)it->kv_head * a->v_head_bytes;
     if (!any_visible(c, it, &span, n))
         return;
-    if (begin + n < (size_t)it->sequence->n_cells)
-        fetch_block(c, it, begin + n);
+    fetch_block(it, k, a->k_cell_bytes, c->k_bytes, begin + n);
     make_scores(c, it, k, cells, n);
+    fetch_block(it, v, a->v_cell_bytes, c->v_bytes, begin + n);
     bool halves = a->v_dtype == DTYPE_F16;
     for (size_t j = 0; j < n && !halves; j++)
         c->k->decode(a->v_dtype, v + (size_t)cells[j] * a->v_cell_bytes, it->values + j * dv, dv);
