@@ -219,8 +219,11 @@ static void absorb_half(const struct call *c, struct item *it, size_t i, float b
         s[j] = s[j] == -INFINITY ? -INFINITY : s[j] - max;
     }
     c->k->exp_sum(s, 0, BLOCK_CELLS, s);
-    for (size_t j = 0; j < n; j++)
-        sum = sum * shrink[j] + s[j];
+    for (size_t j = 0; j < n; j++) {
+        if (shrink[j] != 1)
+            sum *= shrink[j];
+        sum += s[j];
+    }
     it->part_sum[i] = sum;
     it->part_max[i] = max;
 }
