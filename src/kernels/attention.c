@@ -275,7 +275,9 @@ static bool any_visible(const struct call *c, const struct item *it, const struc
 }
 
 /* Keys and values are read by turns, a block of each, which is no stream that a
- * processor foresees: ask for the next block's while this one is worked on. */
+ * processor foresees: ask for the next block's while this one is worked on. (Kernels
+ * that read them where they lie do it as they go, and count on cells that follow each
+ * other.) */
 static void fetch_block(const struct item *it, const uint8_t *data, size_t cell_bytes, size_t bytes,
                         size_t begin)
 {
@@ -289,17 +291,24 @@ static void fetch_block(const struct item *it, const uint8_t *data, size_t cell_
     }
 }
 
+/* Whether the item's queries are multiplied with keys where they lie. */
+static bool reads_halves(const struct call *c, const struct item *it)
+{
+    return c->a->k_dtype == DTYPE_F16 && c->k->scores_half && it->n_rows <= DIRECT_ROWS;
+}
+
 /* The raw products of the item's queries with the keys of a block. */
 static void make_scores(const struct call *c, struct item *it, const uint8_t *k,
                         const int32_t *cells, size_t n)
 {
     const struct attention *a = c->a;
     size_t dk = (size_t)a->head_dim_k;
-    if (a->k_dtype == DTYPE_F16 && c->k->scores_half && it->n_rows <= DIRECT_ROWS) {
+    if (reads_halves(c, it)) {
         const uint16_t *rows[BLOCK_CELLS];
         for (size_t j = 0; j < n; j++)
             rows[j] = (const uint16_t *)(const void *)(k + (size_t)cells[j] * a->k_cell_bytes);
-        c->k->scores_half(it->q, it->n_rows, rows, n, dk, it->scores, BLOCK_CELLS);
+        c->k->scores_half(it->q, it->n_rows, rows, BLOCK_CELLS * a->k_cell_bytes, n, dk, it->scores,
+                          BLOCK_CELLS);
         return;
     }
     for (size_t j = 0; j < n; j++)
@@ -318,9 +327,11 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     const uint8_t *v = (const uint8_t *)a->v + (size_t)it->kv_head * a->v_head_bytes;
     if (!any_visible(c, it, &span, n))
         return;
-    fetch_block(it, k, a->k_cell_bytes, c->k_bytes, begin + n);
+    if (!reads_halves(c, it))
+        fetch_block(it, k, a->k_cell_bytes, c->k_bytes, begin + n);
     make_scores(c, it, k, cells, n);
-    fetch_block(it, v, a->v_cell_bytes, c->v_bytes, begin + n);
+    if (a->v_dtype != DTYPE_F16)
+        fetch_block(it, v, a->v_cell_bytes, c->v_bytes, begin + n);
     bool halves = a->v_dtype == DTYPE_F16;
     for (size_t j = 0; j < n && !halves; j++)
         c->k->decode(a->v_dtype, v + (size_t)cells[j] * a->v_cell_bytes, it->values + j * dv, dv);
@@ -344,8 +355,8 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     for (size_t j = 0; j < n && halves; j++)
         rows[j] = (const uint16_t *)(const void *)(v + (size_t)cells[j] * a->v_cell_bytes);
     if (halves)
-        c->k->values_half(it->scores, it->shrink, it->shrinks, BLOCK_CELLS, it->n_rows, rows, n, dv,
-                          it->acc);
+        c->k->values_half(it->scores, it->shrink, it->shrinks, BLOCK_CELLS, it->n_rows, rows,
+                          BLOCK_CELLS * a->v_cell_bytes, n, dv, it->acc);
     else
         c->k->values(it->scores, BLOCK_CELLS, it->n_rows, it->values, n, dv, it->out);
 }

@@ -132,8 +132,8 @@ INLINE __m256 vf_half(__m256 x)
 /* n_q (a constant) queries meet one key: its row is loaded once for them. Keys are
  * floats, dim apart, or each where it lies, in half precision. */
 INLINE void score_rows(const float *const *q, size_t n_q, const float *floats,
-                       const uint16_t *const *halves, size_t n_k, size_t dim, float *scores,
-                       size_t stride)
+                       const uint16_t *const *halves, size_t ahead, size_t n_k, size_t dim,
+                       float *scores, size_t stride)
 {
     size_t whole = dim / 8 * 8;
     for (size_t c = 0; c < n_k; c++) {
@@ -141,6 +141,8 @@ INLINE void score_rows(const float *const *q, size_t n_q, const float *floats,
         __m256 sum[4];
         for (size_t i = 0; i < n_q; i++)
             sum[i] = _mm256_setzero_ps();
+        for (size_t d = 0; ahead && d < dim; d += LINE_HALVES)
+            fetch(halves[c] + d, ahead);
         for (size_t d = 0; d < whole; d += 8) {
             __m256 v = load_weights(halves ? DTYPE_F16 : DTYPE_F32, k, d);
             for (size_t i = 0; i < n_q; i++)
@@ -156,26 +158,26 @@ INLINE void score_rows(const float *const *q, size_t n_q, const float *floats,
 }
 
 INLINE void score_all(const float *const *q, size_t n_q, const float *floats,
-                      const uint16_t *const *halves, size_t n_k, size_t dim, float *scores,
-                      size_t stride)
+                      const uint16_t *const *halves, size_t ahead, size_t n_k, size_t dim,
+                      float *scores, size_t stride)
 {
     size_t i = 0;
     for (; i + 4 <= n_q; i += 4)
-        score_rows(q + i, 4, floats, halves, n_k, dim, scores + i * stride, stride);
+        score_rows(q + i, 4, floats, halves, i ? 0 : ahead, n_k, dim, scores + i * stride, stride);
     for (; i < n_q; i++)
-        score_rows(q + i, 1, floats, halves, n_k, dim, scores + i * stride, stride);
+        score_rows(q + i, 1, floats, halves, i ? 0 : ahead, n_k, dim, scores + i * stride, stride);
 }
 
 void scores_avx2(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
                  float *scores, size_t stride)
 {
-    score_all(q, n_q, k, NULL, n_k, dim, scores, stride);
+    score_all(q, n_q, k, NULL, 0, n_k, dim, scores, stride);
 }
 
-void scores_half_avx2(const float *const *q, size_t n_q, const uint16_t *const *k, size_t n_k,
-                      size_t dim, float *scores, size_t stride)
+void scores_half_avx2(const float *const *q, size_t n_q, const uint16_t *const *k, size_t ahead,
+                      size_t n_k, size_t dim, float *scores, size_t stride)
 {
-    score_all(q, n_q, NULL, k, n_k, dim, scores, stride);
+    score_all(q, n_q, NULL, k, ahead, n_k, dim, scores, stride);
 }
 
 INLINE void value_rows(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,

@@ -18,15 +18,15 @@ void float_dots_avx512(enum dtype dtype, const void *const *w, size_t n_w, size_
 float lanes_sum_avx512(const float *acc);
 
 void decode_avx512(enum dtype dtype, const void *blocks, float *out, size_t n);
-void scores_half_avx512(const float *const *q, size_t n_q, const uint16_t *const *k, size_t n_k,
-                        size_t dim, float *scores, size_t stride);
+void scores_half_avx512(const float *const *q, size_t n_q, const uint16_t *const *k, size_t ahead,
+                        size_t n_k, size_t dim, float *scores, size_t stride);
 void scores_avx512(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
                    float *scores, size_t stride);
 void values_avx512(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                    size_t dim, float *const *out);
 void values_half_avx512(const float *weights, const float *shrink, const bool *shrinks,
-                        size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim,
-                        float *acc);
+                        size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
+                        size_t n_k, size_t dim, float *acc);
 float exp_sum_avx512(const float *x, float max, size_t n, float *y);
 void activate_avx512(enum activation act, const float *x, size_t n, float *y);
 

@@ -195,12 +195,14 @@ enum { CELLS = 64, DIMS = 64 };
 struct keys {
     const float *floats;
     const uint16_t *const *halves;
-    size_t dim;
+    size_t dim, ahead;
 };
 
 /* Up to sixteen dimensions of a key, zeros beyond. */
 INLINE __m512 load_key(const struct keys *k, size_t cell, size_t d, __mmask16 mask)
 {
+    if (k->halves && d % LINE_HALVES == 0)
+        fetch(k->halves[cell] + d, k->ahead);
     if (k->halves)
         return _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, k->halves[cell] + d));
     return _mm512_maskz_loadu_ps(mask, k->floats + cell * k->dim + d);
@@ -297,10 +299,10 @@ void scores_avx512(const float *const *q, size_t n_q, const float *k, size_t n_k
     scores(q, n_q, &keys, n_k, out, stride);
 }
 
-void scores_half_avx512(const float *const *q, size_t n_q, const uint16_t *const *k, size_t n_k,
-                        size_t dim, float *out, size_t stride)
+void scores_half_avx512(const float *const *q, size_t n_q, const uint16_t *const *k, size_t ahead,
+                        size_t n_k, size_t dim, float *out, size_t stride)
 {
-    struct keys keys = {.halves = k, .dim = dim};
+    struct keys keys = {.halves = k, .dim = dim, .ahead = ahead};
     scores(q, n_q, &keys, n_k, out, stride);
 }
 
@@ -371,8 +373,8 @@ enum { HALF_ROWS = 4 };
  * cell is a chain of roundings, so rows side by side take little more time than
  * one. */
 INLINE void value_halves(const float *weights, const float *const *shrink, size_t stride,
-                         size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim, size_t d,
-                         size_t n_v, __mmask16 mask, float *acc)
+                         size_t n_q, const uint16_t *const *v, size_t ahead, size_t n_k, size_t dim,
+                         size_t d, size_t n_v, __mmask16 mask, float *acc)
 {
     __m512 sum[HALF_ROWS][4];
     for (size_t r = 0; r < n_q; r++) {
@@ -381,6 +383,8 @@ INLINE void value_halves(const float *weights, const float *const *shrink, size_
     }
     for (size_t c = 0; c < n_k; c++) {
         __m512 row[4];
+        for (size_t i = 0; i < 16 * n_v; i += LINE_HALVES)
+            fetch(v[c] + d + i, ahead);
         for (size_t i = 0; i < n_v; i++)
             row[i] = _mm512_cvtph_ps(_mm256_maskz_loadu_epi16(mask, v[c] + d + 16 * i));
         for (size_t r = 0; r < n_q; r++) {
@@ -403,21 +407,21 @@ INLINE void value_halves(const float *weights, const float *const *shrink, size_
 }
 
 INLINE void value_halves_all(const float *weights, const float *const *shrink, size_t stride,
-                             size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim,
-                             float *acc)
+                             size_t n_q, const uint16_t *const *v, size_t ahead, size_t n_k,
+                             size_t dim, float *acc)
 {
     size_t d = 0;
     for (; d + 64 <= dim; d += 64)
-        value_halves(weights, shrink, stride, n_q, v, n_k, dim, d, 4, 0xFFFF, acc);
+        value_halves(weights, shrink, stride, n_q, v, ahead, n_k, dim, d, 4, 0xFFFF, acc);
     for (; d < dim; d += 16) {
         __mmask16 mask = (__mmask16)(dim - d >= 16 ? 0xFFFF : (1u << (dim - d)) - 1);
-        value_halves(weights, shrink, stride, n_q, v, n_k, dim, d, 1, mask, acc);
+        value_halves(weights, shrink, stride, n_q, v, ahead, n_k, dim, d, 1, mask, acc);
     }
 }
 
 void values_half_avx512(const float *weights, const float *shrink, const bool *shrinks,
-                        size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim,
-                        float *acc)
+                        size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
+                        size_t n_k, size_t dim, float *acc)
 {
     for (size_t i = 0, n; i < n_q; i += n) {
         const float *rows[HALF_ROWS], *w = weights + i * stride;
@@ -425,11 +429,11 @@ void values_half_avx512(const float *weights, const float *shrink, const bool *s
         for (size_t r = 0; r < n; r++)
             rows[r] = shrinks[i + r] ? shrink + (i + r) * stride : NULL;
         if (n == HALF_ROWS)
-            value_halves_all(w, rows, stride, HALF_ROWS, v, n_k, dim, acc + i * dim);
+            value_halves_all(w, rows, stride, HALF_ROWS, v, ahead, n_k, dim, acc + i * dim);
         else if (n == 2)
-            value_halves_all(w, rows, stride, 2, v, n_k, dim, acc + i * dim);
+            value_halves_all(w, rows, stride, 2, v, ahead, n_k, dim, acc + i * dim);
         else
-            value_halves_all(w, rows, stride, 1, v, n_k, dim, acc + i * dim);
+            value_halves_all(w, rows, stride, 1, v, ahead, n_k, dim, acc + i * dim);
     }
 }
 

@@ -72,6 +72,13 @@ INLINE vf exp_fraction(vf x, vf n)
 
 INLINE vf vf_exp(vf x);
 
+/* Ask for what lies so many bytes ahead. */
+enum { LINE_HALVES = 32 };
+INLINE void fetch(const uint16_t *p, size_t ahead)
+{
+    __builtin_prefetch((const void *)((uintptr_t)p + ahead));
+}
+
 /* x / (1 + exp(-alpha x)) */
 INLINE vf gated_sigmoid(vf x, float alpha)
 {
@@ -152,14 +159,17 @@ INLINE void float_dots(enum dtype dtype, const void *const *w, size_t n_w, size_
 
 /* ---- attention ---- */
 
-/* n_v vectors (a constant) of sums from dimension d on, kept in registers. */
+/* n_v vectors (a constant) of sums from dimension d on, kept in registers; ahead 0: what
+ * lies ahead was asked for. */
 INLINE void value_halves(const float *weights, const float *shrink, const uint16_t *const *v,
-                         size_t n_k, size_t d, size_t n_v, float *acc)
+                         size_t ahead, size_t n_k, size_t d, size_t n_v, float *acc)
 {
     vf sum[64 / VF_LANES];
     for (size_t i = 0; i < n_v; i++)
         sum[i] = vf_load(acc + d + VF_LANES * i);
     for (size_t c = 0; c < n_k; c++) {
+        for (size_t i = 0; ahead && i < VF_LANES * n_v; i += LINE_HALVES)
+            fetch(v[c] + d + i, ahead);
         if (weights[c] == 0)
             continue;
         if (shrink && shrink[c] != 1) {
@@ -178,13 +188,13 @@ INLINE void value_halves(const float *weights, const float *shrink, const uint16
 
 /* One row; shrink NULL: 1 all over. */
 INLINE void values_half(const float *weights, const float *shrink, const uint16_t *const *v,
-                        size_t n_k, size_t dim, float *acc)
+                        size_t ahead, size_t n_k, size_t dim, float *acc)
 {
     size_t d = 0;
     for (; d + 64 <= dim; d += 64)
-        value_halves(weights, shrink, v, n_k, d, 64 / VF_LANES, acc);
+        value_halves(weights, shrink, v, ahead, n_k, d, 64 / VF_LANES, acc);
     for (; d + VF_LANES <= dim; d += VF_LANES)
-        value_halves(weights, shrink, v, n_k, d, 1, acc);
+        value_halves(weights, shrink, v, ahead, n_k, d, 1, acc);
     for (size_t c = 0; d < dim && c < n_k; c++) {
         if (weights[c] == 0)
             continue;
@@ -242,12 +252,12 @@ INLINE void activate_lanes(enum activation act, const float *x, size_t n, float 
         decode_cache(dtype, blocks, out, n);                                                       \
     }                                                                                              \
     void values_half_##isa(const float *weights, const float *shrink, const bool *shrinks,         \
-                           size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k,        \
-                           size_t dim, float *acc)                                                 \
+                           size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,      \
+                           size_t n_k, size_t dim, float *acc)                                     \
     {                                                                                              \
         for (size_t i = 0; i < n_q; i++)                                                           \
-            values_half(weights + i * stride, shrinks[i] ? shrink + i * stride : NULL, v, n_k,     \
-                        dim, acc + i * dim);                                                       \
+            values_half(weights + i * stride, shrinks[i] ? shrink + i * stride : NULL, v,          \
+                        i ? 0 : ahead, n_k, dim, acc + i * dim);                                   \
     }                                                                                              \
     float exp_sum_##isa(const float *x, float max, size_t n, float *y)                             \
     {                                                                                              \

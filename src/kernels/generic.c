@@ -205,9 +205,10 @@ static float half(float f)
 }
 
 void values_half_generic(const float *weights, const float *shrink, const bool *shrinks,
-                         size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k,
-                         size_t dim, float *acc)
+                         size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
+                         size_t n_k, size_t dim, float *acc)
 {
+    (void)ahead;
     for (size_t r = 0; r < n_q; r++, weights += stride, shrink += stride, acc += dim) {
         for (size_t c = 0; c < n_k; c++) {
             if (weights[c] == 0)

@@ -24,7 +24,8 @@ void scores_neon(const float *const *q, size_t n_q, const float *k, size_t n_k, 
 void values_neon(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                  size_t dim, float *const *out);
 void values_half_neon(const float *weights, const float *shrink, const bool *shrinks, size_t stride,
-                      size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim, float *acc);
+                      size_t n_q, const uint16_t *const *v, size_t ahead, size_t n_k, size_t dim,
+                      float *acc);
 float exp_sum_neon(const float *x, float max, size_t n, float *y);
 void activate_neon(enum activation act, const float *x, size_t n, float *y);
 

@@ -119,10 +119,10 @@ struct kernel_table {
     /* scores[i * stride + c] = q[i] . k[c], n_q rows of q and n_k of k, dim floats each */
     void (*scores)(const float *const *q, size_t n_q, const float *k, size_t n_k, size_t dim,
                    float *scores, size_t stride);
-    /* The same with keys in half precision, each where it lies; NULL where there is
-     * none. */
-    void (*scores_half)(const float *const *q, size_t n_q, const uint16_t *const *k, size_t n_k,
-                        size_t dim, float *scores, size_t stride);
+    /* The same with keys in half precision, each where it lies, and asks for what lies
+     * so many bytes ahead of each; NULL where there is none. */
+    void (*scores_half)(const float *const *q, size_t n_q, const uint16_t *const *k, size_t ahead,
+                        size_t n_k, size_t dim, float *scores, size_t stride);
     /* out[i][0..dim) += sum over c of weights[i * stride + c] * v[c] */
     void (*values)(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                    size_t dim, float *const *out);
@@ -130,10 +130,11 @@ struct kernel_table {
      * acc = half(half(acc * shrink[c]) + weights[c] * v[c]) for c of n_k in their
      * order, where half rounds to half precision (an acc beyond its range may go on
      * in F32); cells of weight 0 are left out. shrink is like weights, but 1 all over for a row i
-     * without shrinks[i], where it is not read. v[c] is [dim], in half precision. */
+     * without shrinks[i], where it is not read. v[c] is [dim], in half precision; asks for what
+     * lies so many bytes ahead of each. */
     void (*values_half)(const float *weights, const float *shrink, const bool *shrinks,
-                        size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k, size_t dim,
-                        float *acc);
+                        size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
+                        size_t n_k, size_t dim, float *acc);
     /* y[i] = exp(x[i] - max), returns their sum; y may be x */
     float (*exp_sum)(const float *x, float max, size_t n, float *y);
     void (*activate)(enum activation act, const float *x, size_t n, float *y);
@@ -156,8 +157,8 @@ extern const struct kernel_table kernels_generic;
 void quantize_generic(const float *x, size_t n, const struct act_row *out);
 void quantize_wide_generic(const float *x, size_t n, const struct act_row *out);
 void values_half_generic(const float *weights, const float *shrink, const bool *shrinks,
-                         size_t stride, size_t n_q, const uint16_t *const *v, size_t n_k,
-                         size_t dim, float *acc);
+                         size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
+                         size_t n_k, size_t dim, float *acc);
 void unpack_generic(const struct panel_source *source, size_t begin, size_t n, struct panel *out);
 void panel_dot_generic(const struct panel *panels, size_t n_panels, const struct act_tile *tile,
                        size_t n, size_t n_tokens, float *const *acc);

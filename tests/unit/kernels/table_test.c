@@ -402,7 +402,7 @@ static void scores_and_values_agree(void **state)
                 scores_generic(q, n_q, kv, n_k, dim, want, CELLS);
                 k->scores(q, n_q, kv, n_k, dim, got, CELLS);
                 if (k->scores_half) {
-                    k->scores_half(q, n_q, rows, n_k, dim, half, CELLS);
+                    k->scores_half(q, n_q, rows, 64, n_k, dim, half, CELLS);
                     for (size_t j = 0; j < n_q * n_k; j++)
                         assert_close(k, "a score with keys as they are",
                                      half[j / n_k * CELLS + j % n_k],
@@ -446,11 +446,11 @@ static void half_precision_sums_agree(void **state)
     }
     for (size_t i = 0; i < sizeof dims / sizeof *dims; i++) {
         memset(want, 0, sizeof want);
-        values_half_generic(weights, shrink, shrinks, STRIDE, ROWS, v, CELLS, dims[i], want);
+        values_half_generic(weights, shrink, shrinks, STRIDE, ROWS, v, 64, CELLS, dims[i], want);
         EACH_TABLE(k)
         {
             memset(got, 0, sizeof got);
-            k->values_half(weights, shrink, shrinks, STRIDE, ROWS, v, CELLS, dims[i], got);
+            k->values_half(weights, shrink, shrinks, STRIDE, ROWS, v, 64, CELLS, dims[i], got);
             assert_memory_equal(got, want, ROWS * dims[i] * sizeof *got);
         }
     }
