@@ -5,6 +5,7 @@
 #include <arm_neon.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 enum { LANES = 4 };
 typedef uint32x4_t vint;
