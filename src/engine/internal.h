@@ -121,6 +121,12 @@ void slot_launch(struct engine *engine, struct slot *slot, struct engine_job *jo
 /* Take the job away again; the cache stays unless it was a child's. */
 void slot_release(struct engine *engine, struct slot *slot);
 void slot_forget_cache(struct engine *engine, struct slot *slot);
+/* Whether its job wants vectors. */
+bool slot_embeds(const struct slot *slot);
+/* Its job is over, whatever its last event was. */
+void slot_end_job(struct engine *engine, struct slot *slot);
+/* An idle slot's cells are given up. False when there is none. */
+bool engine_free_idle_slot(struct engine *engine);
 /* Make cache agree with what the context really holds. */
 void slot_trim_to_context(struct engine *engine, struct slot *slot);
 void slot_free(struct slot *slot);
@@ -155,6 +161,22 @@ size_t slot_share_prefix(struct engine *engine, struct slot *slot);
  * decide whether to go on. token is what n_probs reports (its arrays are
  * copied). Returns whether there is a next token. */
 bool slot_take_token(struct engine *engine, struct slot *slot, const struct engine_token *token);
+
+/* ---- the batch of a step (batch.c) ---- */
+
+/* One row of the batch; the arrays that model_decode wants are beside it. */
+struct step_batch {
+    int32_t n, n_max;
+    int32_t n_generating; /* the first rows: tokens of those that generate */
+    int32_t *token, *pos, *seq;
+    bool *want_logits;
+};
+
+struct step_batch *step_batch_create(int32_t n_tokens_max);
+void step_batch_free(struct step_batch *batch);
+void step_batch_build(struct engine *engine);
+/* The prompt is in this step's batch to its end: the sampler hears it. */
+void slot_end_prompt(struct slot *slot, int32_t last_row);
 
 /* ---- one step of everybody (step.c) ---- */
 
@@ -280,7 +302,5 @@ void engine_close(struct engine *engine);
 void *engine_run(void *engine);
 /* Everything that waits, refused with this error; with lock held. */
 void engine_refuse_all(struct engine *engine, const struct error *why);
-struct step_batch *step_batch_create(int32_t n_tokens_max);
-void step_batch_free(struct step_batch *batch);
 
 #endif

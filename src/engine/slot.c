@@ -96,3 +96,28 @@ void slot_free(struct slot *slot)
     arena_free(&slot->token_arena);
     str_free(&slot->generated);
 }
+
+bool slot_embeds(const struct slot *slot)
+{
+    return slot->job->request->task != ENGINE_COMPLETION;
+}
+
+void slot_end_job(struct engine *engine, struct slot *slot)
+{
+    engine_count_finished(engine, slot);
+    slot_release(engine, slot);
+}
+
+bool engine_free_idle_slot(struct engine *engine)
+{
+    for (int32_t i = 0; i < engine->n_slots; i++) {
+        struct slot *slot = &engine->slots[i];
+        if (slot_is_busy(slot) || slot->cache.n == 0)
+            continue;
+        if (prompt_cache_save(engine, slot))
+            prompt_cache_limit(&engine->prompts);
+        slot_forget_cache(engine, slot);
+        return true;
+    }
+    return false;
+}
