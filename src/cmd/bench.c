@@ -1,6 +1,7 @@
 /* bench.c - mlxcel bench: how fast a model reads prompts and writes text. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "cmd/bench_earlier.h"
 #include "cmd/bench_embeddings.h"
 #include "cmd/bench_sampling.h"
 #include "cmd/bench_templates.h"
@@ -288,49 +289,6 @@ static bool measure(struct bench *b, int which, struct error *err)
     return true;
 }
 
-/* ---- an earlier run ---------------------------------------------------------------------- */
-
-/* The earlier run of one model, or the one of this model among several. */
-static const json_t *earlier_run(const json_t *file, const char *model)
-{
-    if (json_is_object(file))
-        return file;
-    for (size_t i = 0; i < json_array_size(file); i++) {
-        const json_t *run = json_array_get(file, i);
-        const char *name = json_string_value(json_object_get(run, "model"));
-        if (name && strcmp(name, model) == 0)
-            return run;
-    }
-    return NULL;
-}
-
-/* Only what was measured alike is compared. */
-static bool same_load(const struct bench *b, int which, const json_t *then)
-{
-    return json_integer_value(json_object_get(then, "depth")) == b->o->n_depth &&
-           json_integer_value(json_object_get(then, "clients")) == (which ? b->o->n_clients : 1);
-}
-
-static bool read_earlier(struct bench *b, struct error *err)
-{
-    if (!b->o->compare)
-        return true;
-    json_t *file = json_parse_file(b->o->compare, err);
-    if (!file)
-        return false;
-    const json_t *run = earlier_run(file, model_name(b)),
-                 *results = json_object_get(run, "results");
-    for (size_t i = 0; i < json_array_size(results); i++) {
-        const json_t *then = json_array_get(results, i);
-        const char *test = json_string_value(json_object_get(then, "test"));
-        for (int which = 0; which < 2; which++)
-            if (test && strcmp(test, test_names[which]) == 0 && same_load(b, which, then))
-                b->earlier[which] = json_number_value(json_object_get(then, "tokens_per_second"));
-    }
-    json_decref(file);
-    return true;
-}
-
 /* ---- printing -------------------------------------------------------------------------- */
 
 static long resident_kib(void)
@@ -457,8 +415,11 @@ static bool run(const struct bench_options *o, struct error *err)
         tear_down(&b);
         return done;
     }
-    bool ok =
-        read_earlier(&b, err) && set_up(&b, err) && measure(&b, 0, err) && measure(&b, 1, err);
+    bool ok = true;
+    for (int which = 0; ok && o->compare && which < 2; which++)
+        ok = bench_earlier(o->compare, model_name(&b), test_names[which], o->n_depth,
+                           which ? o->n_clients : 1, &b.earlier[which], err);
+    ok = ok && set_up(&b, err) && measure(&b, 0, err) && measure(&b, 1, err);
     if (ok && o->json)
         ok = print_json(&b, err);
     else if (ok)
