@@ -31,6 +31,8 @@ struct packing {
     size_t small;     /* bytes of those */
     bool small_first; /* in the file's format they stand before the rest */
     size_t n_blocks;  /* of a row */
+    size_t group;     /* MLX kinds: columns that share a scale ... */
+    size_t number;    /* ... of so many bytes */
     size_t run_bytes;
     size_t n_bytes; /* of a panel */
 };

@@ -64,55 +64,72 @@ static const one_fn one_row[DTYPE_COUNT] = {
 
 /* All but the pointers are constants. */
 INLINE void one_mlx(const struct panel_source *s, const struct act_tile *tile, size_t n,
-                    size_t first, float *acc, int bits, size_t sub, bool e2m1)
+                    size_t first, float *acc, int bits, enum dtype scales_of, size_t sub)
 {
     struct lane_rows r;
-    vfloat sum = vf_load_f32(acc + first);
-    size_t cols = s->packing.block_cols;
-    for (size_t col = 0; col < n; col += BLOCK_COLS) {
-        vint dot[2];
-        vfloat scales[2], mins[2];
-        struct sink to = {.factor = vf_set(s->w->scale),
-                          .at_once = true,
-                          .x = tile->q[0] + col,
-                          .dot = dot,
-                          .scales = scales,
-                          .mins = mins,
-                          .sub = sub,
-                          .max = e2m1 ? 24 : (1u << bits) - 1};
-        size_t in_block = col % cols;
-        rows_at(s, true, first, col / cols, &r);
-        if (first == 0 && in_block == 0)
-            prefetch_block(&r, &s->packing);
-        start_products(&to, tile, col, BLOCK_COLS / sub, !e2m1);
-        mlx_ints(&r, &to, in_block / 8 * (size_t)bits, 0, bits, e2m1);
-        mlx_scales(s, &r, &to, in_block, 0);
-        sum = add_products(&to, tile, col, BLOCK_COLS / sub, !e2m1, sum);
+    const struct packing *k = &s->packing;
+    bool affine = scales_of != DTYPE_U8;
+    vfloat sum = vf_load_f32(acc + first), factor = vf_set(s->w->scale);
+    for (size_t block = 0, col = 0; col < n; block++) {
+        rows_at(s, true, first, block, &r);
+        if (first == 0)
+            prefetch_block(&r, k);
+        for (size_t at = 0; at < k->block_cols; at += BLOCK_COLS, col += BLOCK_COLS) {
+            vint dot[2];
+            vfloat scales[2], mins[2];
+            struct sink to = {.factor = factor,
+                              .at_once = true,
+                              .x = tile->q[0] + col,
+                              .dot = dot,
+                              .scales = scales,
+                              .mins = mins,
+                              .sub = sub,
+                              .max = affine ? (1u << bits) - 1 : 24};
+            start_products(&to, tile, col, BLOCK_COLS / sub, affine);
+            mlx_ints(&r, &to, at / 8 * (size_t)bits, 0, bits, !affine);
+            mlx_scales(k, scales_of, sub, affine, &r, &to, at, 0);
+            sum = add_products(&to, tile, col, BLOCK_COLS / sub, affine, sum);
+        }
     }
     vf_store_f32(acc + first, sum);
 }
 
-static void one_mlx_affine(const struct panel_source *s, const struct act_tile *tile, size_t n,
-                           size_t first, float *acc)
+INLINE void one_affine(const struct panel_source *s, const struct act_tile *tile, size_t n,
+                       size_t first, float *acc, int bits)
+{
+    switch (s->w->scale_dtype) {
+    case DTYPE_F16:
+        one_mlx(s, tile, n, first, acc, bits, DTYPE_F16, BLOCK_COLS);
+        break;
+    case DTYPE_BF16:
+        one_mlx(s, tile, n, first, acc, bits, DTYPE_BF16, BLOCK_COLS);
+        break;
+    default:
+        one_mlx(s, tile, n, first, acc, bits, DTYPE_F32, BLOCK_COLS);
+    }
+}
+
+static void one_affine_bits(const struct panel_source *s, const struct act_tile *tile, size_t n,
+                            size_t first, float *acc)
 {
     switch (s->w->bits) {
     case 2:
-        one_mlx(s, tile, n, first, acc, 2, BLOCK_COLS, false);
+        one_affine(s, tile, n, first, acc, 2);
         break;
     case 3:
-        one_mlx(s, tile, n, first, acc, 3, BLOCK_COLS, false);
+        one_affine(s, tile, n, first, acc, 3);
         break;
     case 4:
-        one_mlx(s, tile, n, first, acc, 4, BLOCK_COLS, false);
+        one_affine(s, tile, n, first, acc, 4);
         break;
     case 5:
-        one_mlx(s, tile, n, first, acc, 5, BLOCK_COLS, false);
+        one_affine(s, tile, n, first, acc, 5);
         break;
     case 6:
-        one_mlx(s, tile, n, first, acc, 6, BLOCK_COLS, false);
+        one_affine(s, tile, n, first, acc, 6);
         break;
     default:
-        one_mlx(s, tile, n, first, acc, 8, BLOCK_COLS, false);
+        one_affine(s, tile, n, first, acc, 8);
     }
 }
 
@@ -123,10 +140,10 @@ static void panel_one_simd(const struct panel_source *s, const struct act_tile *
         if (s->w->kind == MATRIX_PLAIN)
             one_row[s->w->dtype](s, tile, n, first, acc);
         else if (s->w->kind == MATRIX_MLX_AFFINE)
-            one_mlx_affine(s, tile, n, first, acc);
+            one_affine_bits(s, tile, n, first, acc);
         else if (s->w->kind == MATRIX_MLX_NVFP4)
-            one_mlx(s, tile, n, first, acc, 4, 16, true);
+            one_mlx(s, tile, n, first, acc, 4, DTYPE_U8, 16);
         else
-            one_mlx(s, tile, n, first, acc, 4, BLOCK_COLS, true);
+            one_mlx(s, tile, n, first, acc, 4, DTYPE_U8, BLOCK_COLS);
     }
 }

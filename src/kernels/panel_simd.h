@@ -749,10 +749,11 @@ INLINE vfloat vf_from_e4m3(vint v)
     return vf_mul(vf_bits(vi_or(sign, rest)), vf_set(0x1p120f));
 }
 
-/* The scale (or bias) of a group of packed rows. */
-INLINE vfloat mlx_scale(const struct matrix *w, const uint8_t *p)
+/* The scale (or bias) of a group of packed rows; U8: that of the MX kinds, or of
+ * NVFP4, whose groups are 16 columns. */
+INLINE vfloat mlx_scale(enum dtype dtype, bool groups_of_16, const uint8_t *p)
 {
-    switch (w->scale_dtype) {
+    switch (dtype) {
     case DTYPE_F16:
         return vf_load_f16(p);
     case DTYPE_BF16:
@@ -760,23 +761,23 @@ INLINE vfloat mlx_scale(const struct matrix *w, const uint8_t *p)
     case DTYPE_F32:
         return vf_load_f32(p);
     default:
-        return vf_mul(w->kind == MATRIX_MLX_NVFP4 ? vf_from_e4m3(vi_load_bytes(p))
-                                                  : vf_from_e8m0(vi_load_bytes(p)),
+        return vf_mul(groups_of_16 ? vf_from_e4m3(vi_load_bytes(p))
+                                   : vf_from_e8m0(vi_load_bytes(p)),
                       vf_set(0.5f));
     }
 }
 
-/* Scales and biases of 32 columns from column `at` of a block on, which go to `col`. */
-INLINE void mlx_scales(const struct panel_source *s, const struct lane_rows *r, struct sink *to,
-                       size_t at, size_t col)
+/* Scales and biases of 32 columns from column `at` of a block on, which go to `col`;
+ * sub of them share one. */
+INLINE void mlx_scales(const struct packing *k, enum dtype dtype, size_t sub, bool has_min,
+                       const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
-    size_t group = (size_t)matrix_group(s->w), sub = s->format.sub_len;
-    size_t size = dtype_info(s->w->scale_dtype)->block_bytes;
     for (size_t i = 0; i < BLOCK_COLS; i += sub) {
-        const uint8_t *scale = r->small + ((at + i) / group * PANEL_ROWS + r->first) * size;
-        put_scale(to, (col + i) / sub, mlx_scale(s->w, scale));
-        if (s->format.has_min)
-            put_min(to, (col + i) / sub, mlx_scale(s->w, scale + PANEL_ROWS * size));
+        size_t number = sub == BLOCK_COLS ? 0 : (at + i) / sub;
+        const uint8_t *scale = r->small + (number * PANEL_ROWS + r->first) * k->number;
+        put_scale(to, (col + i) / sub, mlx_scale(dtype, sub != BLOCK_COLS, scale));
+        if (has_min)
+            put_min(to, (col + i) / sub, mlx_scale(dtype, false, scale + PANEL_ROWS * k->number));
     }
 }
 
@@ -798,7 +799,8 @@ static void unpack_mlx_simd(const struct panel_source *s, size_t begin, size_t n
             if (first == 0 && in_block == 0)
                 prefetch_block(&r, &s->packing);
             mlx_ints(&r, &to, in_block / 8 * (size_t)bits, col, bits, e2m1);
-            mlx_scales(s, &r, &to, in_block, col);
+            mlx_scales(&s->packing, s->w->scale_dtype, s->format.sub_len, s->format.has_min, &r,
+                       &to, in_block, col);
         }
     }
 }

@@ -30,9 +30,12 @@ static struct packing packing_of_groups(const struct matrix *w)
 {
     size_t group = (size_t)matrix_group(w), cols = group < BLOCK_COLS ? BLOCK_COLS : group;
     size_t n_numbers = cols / group * (w->kind == MATRIX_MLX_AFFINE ? 2 : 1);
+    size_t number = dtype_info(w->scale_dtype)->block_bytes;
     return (struct packing){.block_cols = cols,
                             .payload = cols * (size_t)matrix_bits(w) / 8,
-                            .small = n_numbers * dtype_info(w->scale_dtype)->block_bytes};
+                            .small = n_numbers * number,
+                            .group = group,
+                            .number = number};
 }
 
 struct packing matrix_packing(const struct matrix *w)
@@ -93,8 +96,8 @@ static bool gains(const struct matrix *w)
 static uint8_t *pack_group(const struct matrix *w, const struct packing *k,
                            const size_t *row_numbers, size_t block, uint8_t *out)
 {
-    size_t group = (size_t)matrix_group(w), n_groups = (size_t)w->n_cols / group;
-    size_t size = dtype_info(w->scale_dtype)->block_bytes, per_block = k->block_cols / group;
+    size_t n_groups = (size_t)w->n_cols / k->group, size = k->number;
+    size_t per_block = k->block_cols / k->group;
     const void *data[2] = {w->scales, w->kind == MATRIX_MLX_AFFINE ? w->biases : NULL};
     for (size_t i = 0; i < 2 && data[i]; i++) {
         for (size_t g = block * per_block; g < (block + 1) * per_block; g++) {
