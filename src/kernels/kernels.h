@@ -149,7 +149,7 @@ void worker_pool_enter(const struct worker_pool *pool);
  * from within fn. */
 void worker_pool_run(struct worker_pool *pool, worker_fn fn, void *arg);
 /* Call fn(arg, begin, end, thread) for pieces of 0..n_items of at most grain
- * items each, handed out as threads become free. */
+ * items each: every thread has a stretch of them, and helps others when it is done. */
 typedef void (*worker_items_fn)(void *arg, size_t begin, size_t end, int32_t thread);
 void worker_pool_each(struct worker_pool *pool, size_t n_items, size_t grain, worker_items_fn fn,
                       void *arg);

@@ -1,10 +1,11 @@
 /* matmul.c - multiplying activations with weights, on all threads.
  *
  * A call becomes a list of groups (a matrix and the rows of activations it
- * applies to) that are cut into items of some rows of weights; threads take
- * items of their own share, then what others have left. Within an item the columns go by chunks
- * that, with the activations of a tile, stay in the first-level cache, and every chunk of weights
- * is unpacked once for all activations. */
+ * applies to) that are cut into items of some rows of weights; each thread has a
+ * stretch of items, then helps the others. Within an item the columns go by chunks
+ * that, with the activations of a tile, stay in the first-level cache, and every
+ * chunk of weights is unpacked once for all activations. One row of activations and
+ * packed weights need no chunks: they are multiplied as they are unpacked. */
 #include "kernels/matrix.h"
 #include "kernels/pool.h"
 #include "kernels/table.h"
@@ -30,6 +31,7 @@ struct group {
     int32_t expert;
     bool add, through_ints;
     struct panel_format format;
+    struct packing packing;
     const void *prepared; /* what the format wants of the activations' sums, or NULL */
 };
 
@@ -116,12 +118,12 @@ static void make_source(const struct group *g, size_t first_row, struct panel_so
     s->expert = g->expert;
     s->first_row = (int32_t)first_row;
     s->n_rows = left < PANEL_ROWS ? (int32_t)left : PANEL_ROWS;
-    for (int32_t i = 0; i < PANEL_ROWS; i++) {
+    s->packing = g->packing;
+    s->packed = matrix_packed(g->w, &g->packing, g->expert, s->first_row);
+    for (int32_t i = 0; !s->packed && i < PANEL_ROWS; i++) {
         int32_t row = s->first_row + (i < s->n_rows ? i : s->n_rows - 1);
         s->row[i] = matrix_row_data(g->w, g->expert, row);
     }
-    s->packed = matrix_packed(g->w, g->expert, s->first_row);
-    s->packing = matrix_packing(g->w);
 }
 
 static size_t x_row(const struct group *g, size_t t)
@@ -282,7 +284,7 @@ static void make_rows(const struct call *c, const struct group *g, size_t first_
     bool native = matrix_has_float_kernel(g->w);
     rows->dtype = native ? g->w->dtype : DTYPE_F32;
     rows->size = dtype_info(rows->dtype)->block_bytes;
-    const uint8_t *packed = matrix_packed(g->w, g->expert, (int32_t)first_row);
+    const uint8_t *packed = matrix_packed(g->w, &g->packing, g->expert, (int32_t)first_row);
     rows->step = packed ? FLOAT_STEP : DOT_LANES;
     for (size_t i = 0; i < n_rows; i++) {
         int32_t row = (int32_t)(first_row + i);
@@ -453,6 +455,8 @@ static void run(struct call *c, uint8_t *scratch)
     for (size_t i = 0; i < c->n_groups; i++) {
         struct group *g = &c->groups[i];
         g->through_ints = panel_format_of(g->w, &g->format);
+        if (g->through_ints || g->w->packed)
+            g->packing = matrix_packing(g->w);
         c->any_ints |= g->through_ints;
         g->item_rows = g->through_ints ? int_item_rows(c, g) : FLOAT_ITEM_ROWS;
         if (g->through_ints)

@@ -39,7 +39,8 @@ struct packing {
 struct packing matrix_packing(const struct matrix *w);
 
 /* What matrix_prepare packed of the sixteen rows from first_row on, or NULL. */
-const uint8_t *matrix_packed(const struct matrix *w, int32_t expert, int32_t first_row);
+const uint8_t *matrix_packed(const struct matrix *w, const struct packing *k, int32_t expert,
+                             int32_t first_row);
 /* Whether its elements are multiplied as floats that need no decoding. */
 bool matrix_has_float_kernel(const struct matrix *w);
 /* Where, in what was packed of such a matrix, a row (of sixteen) begins. */

@@ -644,7 +644,8 @@ static void unpack_plain_simd(const struct panel_source *s, size_t begin, size_t
                           .q = out->q + 4 * first,
                           .scale = out->scale + first,
                           .min = out->min + first};
-        memcpy(r.row, s->row + first, sizeof r.row);
+        if (!s->packed)
+            memcpy(r.row, s->row + first, sizeof r.row);
         size_t ahead = begin ? begin / len * (k->payload + k->small) + PREFETCH_BYTES : 0;
         for (size_t col = 0; col < n; col += len) {
             size_t at = rows_at(s, s->packed != NULL, first, (begin + col) / len, &r);

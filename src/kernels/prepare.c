@@ -53,12 +53,13 @@ static size_t panels_per_expert(const struct matrix *w)
     return ((size_t)w->n_rows + PANEL_ROWS - 1) / PANEL_ROWS;
 }
 
-const uint8_t *matrix_packed(const struct matrix *w, int32_t expert, int32_t first_row)
+const uint8_t *matrix_packed(const struct matrix *w, const struct packing *k, int32_t expert,
+                             int32_t first_row)
 {
     if (!w->packed)
         return NULL;
     size_t panel = (size_t)expert * panels_per_expert(w) + (size_t)first_row / PANEL_ROWS;
-    return (const uint8_t *)w->packed + panel * matrix_packing(w).n_bytes;
+    return (const uint8_t *)w->packed + panel * k->n_bytes;
 }
 
 static size_t lanes_bytes(const struct matrix *w)

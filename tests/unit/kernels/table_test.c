@@ -68,8 +68,8 @@ static void make_source(const struct matrix *w, int32_t first_row, struct panel_
     s->n_rows = w->n_rows - first_row < PANEL_ROWS ? w->n_rows - first_row : PANEL_ROWS;
     for (int32_t i = 0; i < PANEL_ROWS; i++)
         s->row[i] = matrix_row_data(w, 0, first_row + (i < s->n_rows ? i : s->n_rows - 1));
-    s->packed = matrix_packed(w, 0, first_row);
     s->packing = matrix_packing(w);
+    s->packed = matrix_packed(w, &s->packing, 0, first_row);
 }
 
 /* One row of activations times a packed panel at once is, to the last bit, what
