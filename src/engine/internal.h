@@ -208,6 +208,8 @@ void prompt_cache_load(struct engine *engine, struct slot *slot, const struct to
  * is as it was set; with one, tokens may exceed theirs as far as the bytes allow.
  * What was just saved may push out what the next prompt would load: so load first. */
 void prompt_cache_limit(struct prompt_cache *cache);
+/* Save, and keep to the limits: where no prompt is waiting to be loaded. */
+void prompt_cache_keep(struct engine *engine, const struct slot *slot);
 void prompt_cache_clear(struct prompt_cache *cache);
 
 /* ---- slot files (slot_file.c) ---- */

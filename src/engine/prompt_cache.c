@@ -119,6 +119,12 @@ fail:
     return false;
 }
 
+void prompt_cache_keep(struct engine *engine, const struct slot *slot)
+{
+    if (prompt_cache_save(engine, slot))
+        prompt_cache_limit(&engine->prompts);
+}
+
 void prompt_cache_load(struct engine *engine, struct slot *slot, const struct token_vec *tokens)
 {
     struct prompt_cache *cache = &engine->prompts;

@@ -111,8 +111,7 @@ static void publish_idle_slots(struct engine *engine)
         struct slot *slot = &engine->slots[i];
         if (slot_is_busy(slot) || slot->cache.n == 0)
             continue;
-        if (prompt_cache_save(engine, slot))
-            prompt_cache_limit(&engine->prompts);
+        prompt_cache_keep(engine, slot);
         if (engine->settings.context.kv_unified)
             slot_forget_cache(engine, slot);
     }

@@ -114,8 +114,7 @@ bool engine_free_idle_slot(struct engine *engine)
         struct slot *slot = &engine->slots[i];
         if (slot_is_busy(slot) || slot->cache.n == 0)
             continue;
-        if (prompt_cache_save(engine, slot))
-            prompt_cache_limit(&engine->prompts);
+        prompt_cache_keep(engine, slot);
         slot_forget_cache(engine, slot);
         return true;
     }

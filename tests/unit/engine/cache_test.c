@@ -3,19 +3,6 @@
 
 #include <unistd.h>
 
-static int start(void **state)
-{
-    struct engine_settings settings = test_settings();
-    *state = test_engine_start(&settings);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    engine_free(*state);
-    return 0;
-}
-
 /* A prompt that differs from those of other numbers from its first token on. */
 static struct engine_request *prompt_number(int32_t number, int32_t n_prompt, int32_t n_predict)
 {
@@ -348,6 +335,6 @@ int main(void)
         cmocka_unit_test(idle_prompts_are_kept_within_the_limit_the_oldest_going_first),
         cmocka_unit_test(without_a_limit_in_bytes_tokens_are_counted),
     };
-    int failed = cmocka_run_group_tests(shared, start, stop);
+    int failed = cmocka_run_group_tests(shared, test_start, test_stop);
     return failed + cmocka_run_group_tests(own, NULL, NULL);
 }

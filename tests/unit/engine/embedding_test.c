@@ -20,12 +20,6 @@ static int start(void **state)
     return 0;
 }
 
-static int stop(void **state)
-{
-    engine_free(*state);
-    return 0;
-}
-
 static struct engine_request *text(int32_t first, int32_t n)
 {
     struct engine_request *request = test_request(first, n, -1);
@@ -222,5 +216,5 @@ int main(void)
         cmocka_unit_test(a_generating_engine_does_not_embed),
         cmocka_unit_test(what_is_shown_of_slots_is_as_configured),
     };
-    return cmocka_run_group_tests(tests, start, stop);
+    return cmocka_run_group_tests(tests, start, test_stop);
 }

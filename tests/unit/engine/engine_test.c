@@ -6,19 +6,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static int start(void **state)
-{
-    struct engine_settings settings = test_settings();
-    *state = test_engine_start(&settings);
-    return 0;
-}
-
-static int stop(void **state)
-{
-    engine_free(*state);
-    return 0;
-}
-
 static char *whole_text(const struct engine_event *event)
 {
     return slice_duplicate(event->whole_text);
@@ -404,6 +391,6 @@ int main(void)
         cmocka_unit_test(stopping_ends_every_job_with_an_event),
         cmocka_unit_test(a_missing_model_is_a_load_error_that_names_it),
     };
-    int failed = cmocka_run_group_tests(shared, start, stop);
+    int failed = cmocka_run_group_tests(shared, test_start, test_stop);
     return failed + cmocka_run_group_tests(own, NULL, NULL);
 }

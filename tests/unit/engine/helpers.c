@@ -58,6 +58,19 @@ struct engine *test_engine_start(const struct engine_settings *settings)
     return engine;
 }
 
+int test_start(void **state)
+{
+    struct engine_settings settings = test_settings();
+    *state = test_engine_start(&settings);
+    return 0;
+}
+
+int test_stop(void **state)
+{
+    engine_free(*state);
+    return 0;
+}
+
 struct engine_request *test_request(int32_t first, int32_t n_prompt, int32_t n_predict)
 {
     struct engine_request *request = engine_request_create();

@@ -14,6 +14,9 @@ const char *test_model_path(void);
 /* Settings for test_model_path: TEST_N_SLOTS slots of TEST_N_CTX tokens. */
 struct engine_settings test_settings(void);
 struct engine *test_engine_start(const struct engine_settings *settings);
+/* For a group of tests: *state is an engine with these settings. */
+int test_start(void **state);
+int test_stop(void **state);
 
 /* A greedy request with the prompt first, first + 1, ... of n_prompt tokens. */
 struct engine_request *test_request(int32_t first, int32_t n_prompt, int32_t n_predict);
