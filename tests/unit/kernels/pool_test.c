@@ -8,6 +8,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
 static struct worker_pool *make_pool(int32_t n_threads, int32_t poll)
 {
@@ -214,6 +215,40 @@ static void strict_workers_sit_on_their_cpu(void **state)
     worker_pool_free(pool);
 }
 
+enum { N_UNEVEN = 100 };
+
+struct uneven {
+    atomic_int n_done;
+    atomic_bool helped;
+};
+
+/* The first item takes as long as all others together, wherever they are. */
+static void do_uneven(void *arg, size_t begin, size_t end, int32_t thread)
+{
+    struct uneven *u = arg;
+    (void)thread;
+    if (begin == 0) {
+        for (int i = 0; i < 60000 && atomic_load(&u->n_done) < N_UNEVEN - 1; i++)
+            nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
+        atomic_store(&u->helped, atomic_load(&u->n_done) == N_UNEVEN - 1);
+    }
+    atomic_fetch_add(&u->n_done, (int)(end - begin));
+}
+
+/* A thread that is held up loses the rest of its stretch to the others. */
+static void threads_help_each_other(void **state)
+{
+    (void)state;
+    for (int32_t n_threads = 2; n_threads <= 5; n_threads++) {
+        struct worker_pool *pool = make_pool(n_threads, 50);
+        struct uneven u = {0};
+        worker_pool_each(pool, N_UNEVEN, 1, do_uneven, &u);
+        assert_true(atomic_load(&u.helped));
+        assert_int_equal(atomic_load(&u.n_done), N_UNEVEN);
+        worker_pool_free(pool);
+    }
+}
+
 static void impossible_sizes_are_refused(void **state)
 {
     (void)state;
@@ -240,6 +275,7 @@ int main(void)
         cmocka_unit_test(threads_may_take_turns),
         cmocka_unit_test(strict_workers_sit_on_their_cpu),
         cmocka_unit_test(a_thread_that_enters_a_pool_runs_where_its_first_thread_does),
+        cmocka_unit_test(threads_help_each_other),
         cmocka_unit_test(impossible_sizes_are_refused),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
