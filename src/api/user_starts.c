@@ -26,10 +26,13 @@ static bool read_delimiters(const struct tokenizer *tok, const json_t *list, del
         struct delimiter d = {.is_user = slice_equal_text(member_text(entry, "role"), "user")};
         if (text.len == 0 || out->n == DELIMITERS_MAX)
             continue;
-        if (!text_encode(tok, text, TEXT_PARSE_SPECIAL, &d.tokens, &err) || !VEC_PUSH(out, d)) {
-            VEC_FREE(&d.tokens);
+        bool ok = text_encode(tok, text, TEXT_PARSE_SPECIAL, &d.tokens, &err);
+        bool is_empty = d.tokens.n == 0; /* it would begin everywhere */
+        if (ok && !is_empty && VEC_PUSH(out, d))
+            continue;
+        VEC_FREE(&d.tokens);
+        if (!ok || !is_empty)
             return false;
-        }
     }
     return true;
 }
