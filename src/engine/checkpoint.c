@@ -127,19 +127,18 @@ bool checkpoints_wanted(const struct engine *engine, const struct slot *slot)
            slot->job->request->task == ENGINE_COMPLETION;
 }
 
+static int by_position(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
 static bool is_user_start(const struct engine_request *request, size_t n)
 {
-    size_t low = 0, high = request->n_user_starts;
-    while (low < high) {
-        size_t mid = low + (high - low) / 2;
-        if ((size_t)request->user_starts[mid] == n)
-            return true;
-        if ((size_t)request->user_starts[mid] < n)
-            low = mid + 1;
-        else
-            high = mid;
-    }
-    return false;
+    int32_t position = (int32_t)n;
+    return request->n_user_starts > 0 &&
+           bsearch(&position, request->user_starts, request->n_user_starts, sizeof position,
+                   by_position);
 }
 
 static bool is_last_user_start(const struct engine_request *request, size_t n)

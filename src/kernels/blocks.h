@@ -25,6 +25,36 @@ struct block_format {
     void (*unpack)(const uint8_t *block, struct block_ints *out);
 };
 
+/* The rows of the formats that are also unpacked with vectors (panel_simd.h), where they
+ * must be known when compiling: dtype, name of its functions, len, sub_len, has_min,
+ * offset, max. */
+#define BLOCK_FORMATS(FORMAT)                                                                      \
+    FORMAT(Q1_0, q1_0, 128, 32, false, 1, 2)                                                       \
+    FORMAT(Q2_0, q2_0, 64, 32, false, 1, 3)                                                        \
+    FORMAT(Q4_0, q4_0, 32, 32, false, 8, 15)                                                       \
+    FORMAT(Q4_1, q4_1, 32, 32, true, 0, 15)                                                        \
+    FORMAT(Q5_0, q5_0, 32, 32, false, 16, 31)                                                      \
+    FORMAT(Q5_1, q5_1, 32, 32, true, 0, 31)                                                        \
+    FORMAT(Q8_0, q8_0, 32, 32, false, 128, 255)                                                    \
+    FORMAT(Q2_K, q2_k, 256, 16, true, 0, 3)                                                        \
+    FORMAT(Q3_K, q3_k, 256, 16, false, 4, 7)                                                       \
+    FORMAT(Q4_K, q4_k, 256, 32, true, 0, 15)                                                       \
+    FORMAT(Q5_K, q5_k, 256, 32, true, 0, 31)                                                       \
+    FORMAT(Q6_K, q6_k, 256, 16, false, 32, 63)                                                     \
+    FORMAT(IQ1_S, iq1_s, 256, 32, false, 9, 18)                                                    \
+    FORMAT(IQ1_M, iq1_m, 256, 16, false, 9, 18)                                                    \
+    FORMAT(IQ2_XXS, iq2_xxs, 256, 32, false, 43, 86)                                               \
+    FORMAT(IQ2_XS, iq2_xs, 256, 16, false, 43, 86)                                                 \
+    FORMAT(IQ2_S, iq2_s, 256, 16, false, 43, 86)                                                   \
+    FORMAT(IQ3_XXS, iq3_xxs, 256, 32, false, 62, 124)                                              \
+    FORMAT(IQ3_S, iq3_s, 256, 32, false, 15, 30)                                                   \
+    FORMAT(IQ4_NL, iq4_nl, 32, 32, false, 127, 240)                                                \
+    FORMAT(IQ4_XS, iq4_xs, 256, 32, false, 127, 240)                                               \
+    FORMAT(TQ1_0, tq1_0, 256, 32, false, 1, 2)                                                     \
+    FORMAT(TQ2_0, tq2_0, 256, 32, false, 1, 3)                                                     \
+    FORMAT(MXFP4, mxfp4, 32, 32, false, 12, 24)                                                    \
+    FORMAT(NVFP4, nvfp4, 64, 16, false, 12, 24)
+
 /* The format's row; .len is 0 for plain formats. */
 const struct block_format *block_format(enum dtype dtype);
 

@@ -120,10 +120,6 @@ static inline void vf_store(float *p, vfloat a)
 {
     _mm256_store_ps(p, a);
 }
-static inline float vf_one_f16(uint16_t h)
-{
-    return _cvtsh_ss(h);
-}
 static inline vfloat vf_fma(vfloat a, vfloat b, vfloat c)
 {
     return _mm256_fmadd_ps(a, b, c);

@@ -120,10 +120,6 @@ static inline void vf_store(float *p, vfloat a)
 {
     _mm512_store_ps(p, a);
 }
-static inline float vf_one_f16(uint16_t h)
-{
-    return _cvtsh_ss(h);
-}
 static inline vfloat vf_fma(vfloat a, vfloat b, vfloat c)
 {
     return _mm512_fmadd_ps(a, b, c);

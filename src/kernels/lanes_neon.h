@@ -135,10 +135,6 @@ static inline void vf_store(float *p, vfloat a)
 {
     vst1q_f32(p, a);
 }
-static inline float vf_one_f16(uint16_t h)
-{
-    return vgetq_lane_f32(vcvt_f32_f16(vreinterpret_f16_u16(vdup_n_u16(h))), 0);
-}
 /* A number for each lane, of any alignment. */
 static inline vfloat vf_load_f32(const void *p)
 {

@@ -29,7 +29,7 @@ INLINE void start_products(const struct sink *to, const struct act_tile *tile, s
         to->dot[i] = vi_set32(has_min ? 0 : (uint32_t)tile->bias[0][col / to->sub + i]);
 }
 
-#define ONE_ROW(dtype, name, len, sub_len, max_int, has_mins)                                      \
+#define ONE_ROW(dtype, name, len, sub_len, has_min, offset, max_int)                               \
     static void one_##name(const struct panel_source *s, const struct act_tile *tile, size_t n,    \
                            size_t first, float *acc)                                               \
     {                                                                                              \
@@ -50,16 +50,16 @@ INLINE void start_products(const struct sink *to, const struct act_tile *tile, s
             size_t at = rows_at(s, true, first, col / (len), &r);                                  \
             if (first == 0)                                                                        \
                 prefetch_block(&r, &s->packing);                                                   \
-            start_products(&to, tile, col, SUBS, has_mins);                                        \
+            start_products(&to, tile, col, SUBS, has_min);                                         \
             unpack_simd_##name(&r, &to, at, 0);                                                    \
-            sum = add_products(&to, tile, col, SUBS, has_mins, sum);                               \
+            sum = add_products(&to, tile, col, SUBS, has_min, sum);                                \
         }                                                                                          \
         vf_store_f32(acc + first, sum);                                                            \
     }
 BLOCK_FORMATS(ONE_ROW)
 
 static const one_fn one_row[DTYPE_COUNT] = {
-#define ONE_ENTRY(dtype, name, len, sub_len, max_int, has_mins) [DTYPE_##dtype] = one_##name,
+#define ONE_ENTRY(dtype, name, len, sub_len, has_min, offset, max_int) [DTYPE_##dtype] = one_##name,
     BLOCK_FORMATS(ONE_ENTRY)};
 
 /* All but the pointers are constants. */

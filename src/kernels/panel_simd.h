@@ -538,37 +538,8 @@ INLINE void unpack_simd_tq1_0(const struct lane_rows *r, struct sink *to, size_t
 
 /* ---- into panels ---- */
 
-/* The formats, and what is constant in each: a block's columns, those that share a
- * scale, the largest stored integer, whether it has minimums (an offset if not). */
-#define BLOCK_FORMATS(FORMAT)                                                                      \
-    FORMAT(Q4_0, q4_0, 32, 32, 15, false)                                                          \
-    FORMAT(Q4_1, q4_1, 32, 32, 15, true)                                                           \
-    FORMAT(Q5_0, q5_0, 32, 32, 31, false)                                                          \
-    FORMAT(Q5_1, q5_1, 32, 32, 31, true)                                                           \
-    FORMAT(Q8_0, q8_0, 32, 32, 255, false)                                                         \
-    FORMAT(IQ4_NL, iq4_nl, 32, 32, 240, false)                                                     \
-    FORMAT(MXFP4, mxfp4, 32, 32, 24, false)                                                        \
-    FORMAT(NVFP4, nvfp4, 64, 16, 24, false)                                                        \
-    FORMAT(Q1_0, q1_0, 128, 32, 2, false)                                                          \
-    FORMAT(Q2_0, q2_0, 64, 32, 3, false)                                                           \
-    FORMAT(Q2_K, q2_k, 256, 16, 3, true)                                                           \
-    FORMAT(Q3_K, q3_k, 256, 16, 7, false)                                                          \
-    FORMAT(Q4_K, q4_k, 256, 32, 15, true)                                                          \
-    FORMAT(Q5_K, q5_k, 256, 32, 31, true)                                                          \
-    FORMAT(Q6_K, q6_k, 256, 16, 63, false)                                                         \
-    FORMAT(IQ4_XS, iq4_xs, 256, 32, 240, false)                                                    \
-    FORMAT(IQ1_S, iq1_s, 256, 32, 18, false)                                                       \
-    FORMAT(IQ1_M, iq1_m, 256, 16, 18, false)                                                       \
-    FORMAT(IQ2_XXS, iq2_xxs, 256, 32, 86, false)                                                   \
-    FORMAT(IQ2_XS, iq2_xs, 256, 16, 86, false)                                                     \
-    FORMAT(IQ2_S, iq2_s, 256, 16, 86, false)                                                       \
-    FORMAT(IQ3_XXS, iq3_xxs, 256, 32, 124, false)                                                  \
-    FORMAT(IQ3_S, iq3_s, 256, 32, 30, false)                                                       \
-    FORMAT(TQ1_0, tq1_0, 256, 32, 2, false)                                                        \
-    FORMAT(TQ2_0, tq2_0, 256, 32, 3, false)
-
 /* The sink of panels at hand; nothing of the other kind is left in the code. */
-#define UNPACKER(dtype, name, len, sub_len, max_int, mins)                                         \
+#define UNPACKER(dtype, name, len, sub_len, has_min, offset, max)                                  \
     static void unpack_panel_##name(const struct lane_rows *r, struct sink *to, size_t at,         \
                                     size_t col)                                                    \
     {                                                                                              \
@@ -579,7 +550,8 @@ INLINE void unpack_simd_tq1_0(const struct lane_rows *r, struct sink *to, size_t
 BLOCK_FORMATS(UNPACKER)
 
 static const unpack_block_fn simd_unpackers[DTYPE_COUNT] = {
-#define ENTRY(dtype, name, len, sub_len, max_int, mins) [DTYPE_##dtype] = unpack_panel_##name,
+#define ENTRY(dtype, name, len, sub_len, has_min, offset, max)                                     \
+    [DTYPE_##dtype] = unpack_panel_##name,
     BLOCK_FORMATS(ENTRY)};
 
 /* Sixteen rows are sixteen streams, more than a processor follows by itself:

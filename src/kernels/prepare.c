@@ -38,6 +38,7 @@ static struct packing packing_of_groups(const struct matrix *w)
                             .number = number};
 }
 
+/* Of a plain format, which float_dots reads, only the panels' size is of use. */
 struct packing matrix_packing(const struct matrix *w)
 {
     struct packing k = w->kind == MATRIX_PLAIN ? packing_of_blocks(w) : packing_of_groups(w);
@@ -133,13 +134,13 @@ static void pack_blocks(const struct matrix *w, const struct packing *k, const u
     }
 }
 
-static void pack_panel(const struct matrix *w, size_t panel, uint8_t *out)
+static void pack_panel(const struct matrix *w, const struct packing *k, size_t panel)
 {
     int32_t expert = (int32_t)(panel / panels_per_expert(w));
     int32_t first = (int32_t)(panel % panels_per_expert(w)) * PANEL_ROWS;
     const uint8_t *rows[PANEL_ROWS];
     size_t numbers[PANEL_ROWS];
-    struct packing k = matrix_packing(w);
+    uint8_t *out = (uint8_t *)w->packed + panel * k->n_bytes;
     for (int32_t r = 0; r < PANEL_ROWS; r++) {
         int32_t row = first + r < w->n_rows ? first + r : w->n_rows - 1;
         rows[r] = matrix_row_data(w, expert, row);
@@ -148,15 +149,16 @@ static void pack_panel(const struct matrix *w, size_t panel, uint8_t *out)
     if (matrix_has_float_kernel(w))
         pack_floats(w, rows, out);
     else
-        pack_blocks(w, &k, rows, numbers, out);
+        pack_blocks(w, k, rows, numbers, out);
 }
 
 static void pack_panels(void *arg, size_t begin, size_t end, int32_t thread)
 {
     struct matrix *w = arg;
     (void)thread;
+    struct packing k = matrix_packing(w);
     for (size_t panel = begin; panel < end; panel++)
-        pack_panel(w, panel, (uint8_t *)w->packed + panel * matrix_packing(w).n_bytes);
+        pack_panel(w, &k, panel);
 }
 
 /* Fewer pages to look up, and fewer to be zeroed one by one when first written. */

@@ -371,33 +371,12 @@ static void unpack_nvfp4(const uint8_t *b, struct block_ints *out)
 }
 
 static const struct block_format formats[DTYPE_COUNT] = {
-    [DTYPE_Q1_0] = {128, 32, false, 1, 2, unpack_q1_0},
-    [DTYPE_Q2_0] = {64, 32, false, 1, 3, unpack_q2_0},
-    [DTYPE_Q4_0] = {32, 32, false, 8, 15, unpack_q4_0},
-    [DTYPE_Q4_1] = {32, 32, true, 0, 15, unpack_q4_1},
-    [DTYPE_Q5_0] = {32, 32, false, 16, 31, unpack_q5_0},
-    [DTYPE_Q5_1] = {32, 32, true, 0, 31, unpack_q5_1},
-    [DTYPE_Q8_0] = {32, 32, false, 128, 255, unpack_q8_0},
-    [DTYPE_Q8_1] = {32, 32, false, 128, 255, unpack_q8_1},
-    [DTYPE_Q2_K] = {256, 16, true, 0, 3, unpack_q2_k},
-    [DTYPE_Q3_K] = {256, 16, false, 4, 7, unpack_q3_k},
-    [DTYPE_Q4_K] = {256, 32, true, 0, 15, unpack_q4_k},
-    [DTYPE_Q5_K] = {256, 32, true, 0, 31, unpack_q5_k},
-    [DTYPE_Q6_K] = {256, 16, false, 32, 63, unpack_q6_k},
+#define ROW(dtype, name, len, sub_len, has_min, offset, max)                                       \
+    [DTYPE_##dtype] = {len, sub_len, has_min, offset, max, unpack_##name},
+    BLOCK_FORMATS(ROW)
+#undef ROW
+        [DTYPE_Q8_1] = {32, 32, false, 128, 255, unpack_q8_1},
     [DTYPE_Q8_K] = {256, 32, false, 128, 255, unpack_q8_k},
-    [DTYPE_IQ1_S] = {256, 32, false, 9, 18, unpack_iq1_s},
-    [DTYPE_IQ1_M] = {256, 16, false, 9, 18, unpack_iq1_m},
-    [DTYPE_IQ2_XXS] = {256, 32, false, 43, 86, unpack_iq2_xxs},
-    [DTYPE_IQ2_XS] = {256, 16, false, 43, 86, unpack_iq2_xs},
-    [DTYPE_IQ2_S] = {256, 16, false, 43, 86, unpack_iq2_s},
-    [DTYPE_IQ3_XXS] = {256, 32, false, 62, 124, unpack_iq3_xxs},
-    [DTYPE_IQ3_S] = {256, 32, false, 15, 30, unpack_iq3_s},
-    [DTYPE_IQ4_NL] = {32, 32, false, 127, 240, unpack_iq4_nl},
-    [DTYPE_IQ4_XS] = {256, 32, false, 127, 240, unpack_iq4_xs},
-    [DTYPE_TQ1_0] = {256, 32, false, 1, 2, unpack_tq1_0},
-    [DTYPE_TQ2_0] = {256, 32, false, 1, 3, unpack_tq2_0},
-    [DTYPE_MXFP4] = {32, 32, false, 12, 24, unpack_mxfp4},
-    [DTYPE_NVFP4] = {64, 16, false, 12, 24, unpack_nvfp4},
 };
 
 const struct block_format *block_format(enum dtype dtype)
