@@ -210,9 +210,10 @@ static bool read_prompt(struct bench *b, int32_t seq, int32_t pos, int32_t n, st
 {
     int32_t most = context_n_batch(b->ctx), n_vocab = model_info(b->model)->n_vocab;
     int32_t *rows = malloc((size_t)most * 3 * sizeof *rows);
-    if (!rows)
-        return error_memory(err);
-    bool ok = true;
+    bool *wide = malloc((size_t)most * sizeof *wide);
+    bool ok = rows && wide ? true : error_memory(err);
+    for (int32_t i = 0; ok && i < most; i++)
+        wide[i] = n >= MODEL_LONG_PROMPT;
     for (int32_t done = 0; ok && done < n;) {
         int32_t m = n - done < most ? n - done : most;
         for (int32_t i = 0; i < m; i++) {
@@ -220,11 +221,12 @@ static bool read_prompt(struct bench *b, int32_t seq, int32_t pos, int32_t n, st
             rows[most + i] = pos + done + i;
             rows[2 * most + i] = seq;
         }
-        struct batch batch = {m, rows, rows + most, rows + 2 * most, NULL};
+        struct batch batch = {m, rows, rows + most, rows + 2 * most, NULL, wide};
         ok = model_decode(b->ctx, &batch, err);
         done += m;
     }
     free(rows);
+    free(wide);
     return ok;
 }
 
@@ -242,7 +244,7 @@ static bool generate(struct bench *b, int32_t pos, int32_t n, struct error *err)
             rows[2 * clients + c] = c;
             want[c] = true;
         }
-        struct batch batch = {clients, rows, rows + clients, rows + 2 * clients, want};
+        struct batch batch = {clients, rows, rows + clients, rows + 2 * clients, want, NULL};
         ok = model_decode(b->ctx, &batch, err);
     }
     free(rows);

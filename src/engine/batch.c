@@ -18,7 +18,8 @@ struct step_batch *step_batch_create(int32_t n_tokens_max)
     batch->pos = calloc(n, sizeof *batch->pos);
     batch->seq = calloc(n, sizeof *batch->seq);
     batch->want_logits = calloc(n, sizeof *batch->want_logits);
-    if (!batch->token || !batch->pos || !batch->seq || !batch->want_logits) {
+    batch->wide = calloc(n, sizeof *batch->wide);
+    if (!batch->token || !batch->pos || !batch->seq || !batch->want_logits || !batch->wide) {
         step_batch_free(batch);
         return NULL;
     }
@@ -33,11 +34,13 @@ void step_batch_free(struct step_batch *batch)
     free(batch->pos);
     free(batch->seq);
     free(batch->want_logits);
+    free(batch->wide);
     free(batch);
 }
 
 /* Put a token at the end of a slot's cache and into the batch. */
-static bool add_token(struct step_batch *batch, struct slot *slot, int32_t token, bool want_logits)
+static bool add_token(struct step_batch *batch, struct slot *slot, int32_t token, bool want_logits,
+                      bool wide)
 {
     if (batch->n >= batch->n_max || !VEC_PUSH(&slot->cache, token))
         return false;
@@ -45,6 +48,7 @@ static bool add_token(struct step_batch *batch, struct slot *slot, int32_t token
     batch->pos[batch->n] = (int32_t)slot->cache.n - 1;
     batch->seq[batch->n] = slot->id;
     batch->want_logits[batch->n] = want_logits;
+    batch->wide[batch->n] = wide;
     batch->n++;
     return true;
 }
@@ -244,10 +248,11 @@ static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budge
         n_budget = n_budget < n_most ? n_budget : n_most;
     }
     bool checkpoints = checkpoints_wanted(engine, slot);
+    bool is_long = prompt->n >= MODEL_LONG_PROMPT;
     size_t n_before = slot->cache.n;
     while (slot->cache.n < prompt->n && batch->n < n_budget) {
         bool last = slot->cache.n + 1 == prompt->n;
-        if (!add_token(batch, slot, prompt->data[slot->cache.n], embedding || last))
+        if (!add_token(batch, slot, prompt->data[slot->cache.n], embedding || last, is_long))
             return;
         slot->timings.n_prompt_processed++;
         if (checkpoints && checkpoints_break(engine, slot))
@@ -301,7 +306,7 @@ static void build_mixed_batch(struct engine *engine)
         if (slot->state != SLOT_GENERATING)
             continue;
         slot->batch_index = batch->n;
-        add_token(batch, slot, slot->sampled, true);
+        add_token(batch, slot, slot->sampled, true, false);
     }
     batch->n_generating = batch->n;
     if (batch->n > 0 && !engine->settings.continuous_batching)

@@ -170,6 +170,7 @@ struct step_batch {
     int32_t n_generating; /* the first rows: tokens of those that generate */
     int32_t *token, *pos, *seq;
     bool *want_logits;
+    bool *wide; /* of a long prompt: see struct batch */
 };
 
 struct step_batch *step_batch_create(int32_t n_tokens_max);

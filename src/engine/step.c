@@ -257,6 +257,7 @@ static void drop_dead_rows(struct engine *engine, int32_t begin)
         batch->pos[kept] = batch->pos[row];
         batch->seq[kept] = batch->seq[row];
         batch->want_logits[kept] = batch->want_logits[row];
+        batch->wide[kept] = batch->wide[row];
         kept++;
     }
     batch->n = kept;
@@ -269,7 +270,8 @@ static bool decode_rows(struct engine *engine, int32_t begin, int32_t n, struct 
                          .token = batch->token + begin,
                          .pos = batch->pos + begin,
                          .seq = batch->seq + begin,
-                         .want_logits = batch->want_logits + begin};
+                         .want_logits = batch->want_logits + begin,
+                         .wide = batch->wide + begin};
     pthread_mutex_unlock(&engine->slots_lock);
     bool ok = model_decode(engine->context, &view, err);
     pthread_mutex_lock(&engine->slots_lock);

@@ -12,7 +12,11 @@
  * precision within a stretch of cells: models amplify such differences (a small
  * one says another word within a hundred tokens), and the results that models
  * are known by were computed so. Stretches are joined in F32, so that a long
- * context does not lose its small weights. */
+ * context does not lose its small weights.
+ *
+ * The queries of long prompts ("wide" sequences) are multiplied and summed in F32: a
+ * block's keys are laid out by dimension, so that both products are those of two
+ * matrices, whose sums stay in registers. */
 #include "kernels/pool.h"
 #include "kernels/table.h"
 
@@ -50,12 +54,14 @@ struct item {
     int32_t first_query, n_queries; /* rows of q */
     size_t n_rows;                  /* n_queries * heads of the group */
     float *keys, *values;           /* [BLOCK_CELLS][head_dim] */
+    float *keys_by_dim;             /* [head_dim_k][BLOCK_CELLS], wide only */
     float *scores;                  /* [n_rows][BLOCK_CELLS] */
     float *queries;                 /* [n_rows][head_dim_k], rounded and scaled */
     float *acc;                     /* [n_rows][head_dim_v], values in half precision: */
     float *shrink;                  /* [n_rows][BLOCK_CELLS] */
     bool shrinks[MAX_ROWS];         /* whose row of shrink is not 1 all over */
     const float *q[MAX_ROWS];
+    float *score_rows[MAX_ROWS];
     float *out[MAX_ROWS];
     float max[MAX_ROWS], sum[MAX_ROWS];
     float part_max[MAX_ROWS], part_sum[MAX_ROWS]; /* of the stretch in acc */
@@ -88,7 +94,8 @@ static size_t heads_per_item(const struct attention *a)
 static size_t own_bytes(const struct attention *a)
 {
     size_t dk = (size_t)a->head_dim_k, dv = (size_t)a->head_dim_v;
-    return round_up(BLOCK_CELLS * dk * sizeof(float)) + round_up(BLOCK_CELLS * dv * sizeof(float)) +
+    return 2 * round_up(BLOCK_CELLS * dk * sizeof(float)) +
+           round_up(BLOCK_CELLS * dv * sizeof(float)) +
            2 * round_up(MAX_ROWS * BLOCK_CELLS * sizeof(float)) +
            round_up(MAX_ROWS * dk * sizeof(float)) + round_up(MAX_ROWS * dv * sizeof(float));
 }
@@ -294,7 +301,24 @@ static void fetch_block(const struct item *it, const uint8_t *data, size_t cell_
 /* Whether the item's queries are multiplied with keys where they lie. */
 static bool reads_halves(const struct call *c, const struct item *it)
 {
-    return c->a->k_dtype == DTYPE_F16 && c->k->scores_half && it->n_rows <= DIRECT_ROWS;
+    return c->a->k_dtype == DTYPE_F16 && c->k->scores_half && it->n_rows <= DIRECT_ROWS &&
+           !it->sequence->wide;
+}
+
+/* Whether the item's values are summed in half precision. */
+static bool sums_halves(const struct call *c, const struct item *it)
+{
+    return c->a->v_dtype == DTYPE_F16 && !it->sequence->wide;
+}
+
+/* The products with the n keys of a block; those beyond them are zero. */
+static void make_scores_wide(const struct call *c, struct item *it, size_t n)
+{
+    size_t dk = (size_t)c->a->head_dim_k;
+    memset(it->keys + n * dk, 0, (BLOCK_CELLS - n) * dk * sizeof(float));
+    c->k->transpose(it->keys, BLOCK_CELLS, dk, it->keys_by_dim);
+    memset(it->scores, 0, it->n_rows * BLOCK_CELLS * sizeof(float));
+    c->k->product(it->queries, it->n_rows, dk, it->keys_by_dim, BLOCK_CELLS, it->score_rows);
 }
 
 /* The raw products of the item's queries with the keys of a block. */
@@ -313,7 +337,18 @@ static void make_scores(const struct call *c, struct item *it, const uint8_t *k,
     }
     for (size_t j = 0; j < n; j++)
         c->k->decode(a->k_dtype, k + (size_t)cells[j] * a->k_cell_bytes, it->keys + j * dk, dk);
-    c->k->scores(it->q, it->n_rows, it->keys, n, dk, it->scores, BLOCK_CELLS);
+    if (it->sequence->wide)
+        make_scores_wide(c, it, n);
+    else
+        c->k->scores(it->q, it->n_rows, it->keys, n, dk, it->scores, BLOCK_CELLS);
+}
+
+/* The weights of a block's n cells times their values; those beyond weigh nothing. */
+static void sum_values_wide(const struct call *c, struct item *it, size_t n)
+{
+    size_t dv = (size_t)c->a->head_dim_v;
+    memset(it->values + n * dv, 0, (BLOCK_CELLS - n) * dv * sizeof(float));
+    c->k->product(it->scores, it->n_rows, BLOCK_CELLS, it->values, dv, it->out);
 }
 
 static void do_block(const struct call *c, struct item *it, size_t first_head, size_t begin,
@@ -330,9 +365,9 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     if (!reads_halves(c, it))
         fetch_block(it, k, a->k_cell_bytes, c->k_bytes, begin + n);
     make_scores(c, it, k, cells, n);
-    if (a->v_dtype != DTYPE_F16)
+    bool halves = sums_halves(c, it);
+    if (!halves)
         fetch_block(it, v, a->v_cell_bytes, c->v_bytes, begin + n);
-    bool halves = a->v_dtype == DTYPE_F16;
     for (size_t j = 0; j < n && !halves; j++)
         c->k->decode(a->v_dtype, v + (size_t)cells[j] * a->v_cell_bytes, it->values + j * dv, dv);
     size_t n_heads = it->n_rows / (size_t)it->n_queries;
@@ -347,7 +382,7 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
         if (halves)
             absorb_half(c, it, i, max, n, s);
         else if (max == -INFINITY)
-            memset(s, 0, n * sizeof *s);
+            memset(s, 0, BLOCK_CELLS * sizeof *s);
         else
             absorb_scores(c, it, i, max, s);
     }
@@ -357,6 +392,8 @@ static void do_block(const struct call *c, struct item *it, size_t first_head, s
     if (halves)
         c->k->values_half(it->scores, it->shrink, it->shrinks, BLOCK_CELLS, it->n_rows, rows,
                           BLOCK_CELLS * a->v_cell_bytes, n, dv, it->acc);
+    else if (it->sequence->wide)
+        sum_values_wide(c, it, n);
     else
         c->k->values(it->scores, BLOCK_CELLS, it->n_rows, it->values, n, dv, it->out);
 }
@@ -375,11 +412,12 @@ static void finish_row(const struct attention *a, struct item *it, size_t i, siz
 }
 
 /* A query as it is multiplied with keys of the cache's format. */
-static void round_query(const struct call *c, const float *q, float *out)
+static void round_query(const struct call *c, bool wide, const float *q, float *out)
 {
     enum { STEP = 32 };
     size_t n = (size_t)c->a->head_dim_k;
-    switch (c->a->k_dtype) {
+    enum dtype dtype = c->a->k_dtype;
+    switch (wide && dtype == DTYPE_F16 ? DTYPE_F32 : dtype) {
     case DTYPE_F32:
         memcpy(out, q, n * sizeof *out);
         return;
@@ -412,9 +450,11 @@ static void do_heads(const struct call *c, struct item *it, size_t first_head, s
     for (size_t i = 0; i < it->n_rows; i++) {
         size_t query = (size_t)it->first_query + i / n_heads;
         size_t head = head_of(c, it, i, first_head);
-        round_query(c, c->q + query * c->q_stride + head * dk, it->queries + i * dk);
+        round_query(c, it->sequence->wide, c->q + query * c->q_stride + head * dk,
+                    it->queries + i * dk);
         vec_scale(it->queries + i * dk, a->scale, dk, it->queries + i * dk);
         it->q[i] = it->queries + i * dk;
+        it->score_rows[i] = it->scores + i * BLOCK_CELLS;
         it->out[i] = c->out + query * c->out_stride + head * dv;
         memset(it->out[i], 0, dv * sizeof(float));
         it->max[i] = -INFINITY;
@@ -423,7 +463,7 @@ static void do_heads(const struct call *c, struct item *it, size_t first_head, s
     size_t n_cells = (size_t)it->sequence->n_cells;
     for (size_t begin = 0; begin < n_cells; begin += BLOCK_CELLS) {
         size_t n = n_cells - begin < BLOCK_CELLS ? n_cells - begin : BLOCK_CELLS;
-        bool halves = a->v_dtype == DTYPE_F16;
+        bool halves = sums_halves(c, it);
         if (halves && begin % STRETCH_CELLS == 0)
             begin_stretch(c, it);
         do_block(c, it, first_head, begin, n);
@@ -457,6 +497,8 @@ static void do_item(const struct call *c, size_t number, uint8_t *own)
                       .first_query = s->first_query + first,
                       .n_queries = left < per_item ? left : per_item};
     it.keys = (float *)(void *)own;
+    own += round_up(BLOCK_CELLS * dk * sizeof(float));
+    it.keys_by_dim = (float *)(void *)own;
     own += round_up(BLOCK_CELLS * dk * sizeof(float));
     it.values = (float *)(void *)own;
     own += round_up(BLOCK_CELLS * dv * sizeof(float));

@@ -17,6 +17,8 @@ const struct kernel_table kernels_avx2 = {
     .scores_half = scores_half_avx2,
     .values = values_avx2,
     .values_half = values_half_avx2,
+    .product = product_avx2,
+    .transpose = transpose_avx2,
     .exp_sum = exp_sum_avx2,
     .activate = activate_avx2,
 };

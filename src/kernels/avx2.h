@@ -27,6 +27,9 @@ void values_avx2(const float *weights, size_t stride, size_t n_q, const float *v
 void values_half_avx2(const float *weights, const float *shrink, const bool *shrinks, size_t stride,
                       size_t n_q, const uint16_t *const *v, size_t ahead, size_t n_k, size_t dim,
                       float *acc);
+void product_avx2(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                  float *const *c);
+void transpose_avx2(const float *in, size_t n_rows, size_t n_cols, float *out);
 float exp_sum_avx2(const float *x, float max, size_t n, float *y);
 void activate_avx2(enum activation act, const float *x, size_t n, float *y);
 

@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "kernels/avx2.h"
 #include "kernels/blocks.h"
+#include "kernels/transpose_x86.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -13,6 +14,7 @@
 
 typedef __m256 vf;
 #define VF_LANES           8
+#define PRODUCT_VECTORS    2
 #define vf_load            _mm256_loadu_ps
 #define vf_store           _mm256_storeu_ps
 #define vf_set             _mm256_set1_ps
@@ -236,4 +238,10 @@ INLINE vf vf_exp(vf x)
 }
 
 FLOAT_KERNELS(avx2)
+PRODUCT_KERNEL(avx2)
+
+void transpose_avx2(const float *in, size_t n_rows, size_t n_cols, float *out)
+{
+    transpose(in, n_rows, n_cols, out);
+}
 #endif

@@ -17,6 +17,8 @@ const struct kernel_table kernels_avx512 = {
     .scores_half = scores_half_avx512,
     .values = values_avx512,
     .values_half = values_half_avx512,
+    .product = product_avx512,
+    .transpose = transpose_avx512,
     .exp_sum = exp_sum_avx512,
     .activate = activate_avx512,
 };

@@ -27,6 +27,9 @@ void values_avx512(const float *weights, size_t stride, size_t n_q, const float 
 void values_half_avx512(const float *weights, const float *shrink, const bool *shrinks,
                         size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
                         size_t n_k, size_t dim, float *acc);
+void product_avx512(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                    float *const *c);
+void transpose_avx512(const float *in, size_t n_rows, size_t n_cols, float *out);
 float exp_sum_avx512(const float *x, float max, size_t n, float *y);
 void activate_avx512(enum activation act, const float *x, size_t n, float *y);
 

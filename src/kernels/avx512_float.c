@@ -2,6 +2,7 @@
 #if defined(__x86_64__)
 #include "kernels/avx512.h"
 #include "kernels/blocks.h"
+#include "kernels/transpose_x86.h"
 
 #include <immintrin.h>
 #include <math.h>
@@ -13,6 +14,7 @@
 
 typedef __m512 vf;
 #define VF_LANES           16
+#define PRODUCT_VECTORS    4
 #define vf_load            _mm512_loadu_ps
 #define vf_store           _mm512_storeu_ps
 #define vf_set             _mm512_set1_ps
@@ -435,6 +437,13 @@ void values_half_avx512(const float *weights, const float *shrink, const bool *s
         else
             value_halves_all(w, rows, stride, 1, v, ahead, n_k, dim, acc + i * dim);
     }
+}
+
+PRODUCT_KERNEL(avx512)
+
+void transpose_avx512(const float *in, size_t n_rows, size_t n_cols, float *out)
+{
+    transpose(in, n_rows, n_cols, out);
 }
 
 /* ---- exponentials ---- */

@@ -7,6 +7,8 @@
  *   vf_fma(a, b, c)       a b + c, rounded once
  *   vf_fnma(a, b, c)      c - a b, rounded once
  *   decode_halves, decode_block; DECODES_FIFTH_BITS where it knows Q5_0 and Q5_1
+ *   PRODUCT_VECTORS       vectors of a row that PRODUCT_ROWS rows of sums, a vector
+ *                         of each and one more number keep in registers
  * and, to have the kernels that end with plain C where a vector no longer fits,
  * FLOAT_TAILS with vf_half, vf_sum and dots. vf_exp follows after it, then
  * FLOAT_KERNELS(isa), which makes the functions of the table. */
@@ -92,6 +94,71 @@ INLINE vf gelu(vf x)
     vf u = vf_mul(vf_mul(x, vf_set(0.7978845608f)), cubic);
     return vf_div(x, vf_add(vf_set(1), vf_exp(vf_mul(u, vf_set(-2)))));
 }
+
+/* ---- products of floats ---- */
+
+enum { PRODUCT_ROWS = 6 };
+
+/* n_rows and n_v (constants) vectors of sums from column j on, kept in registers. */
+INLINE void product_tile(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                         size_t j, size_t n_v, float *const *c)
+{
+    vf sum[PRODUCT_ROWS][PRODUCT_VECTORS];
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t v = 0; v < n_v; v++)
+            sum[i][v] = vf_load(c[i] + j + VF_LANES * v);
+    }
+    for (size_t k = 0; k < n_k; k++) {
+        vf row[PRODUCT_VECTORS];
+        for (size_t v = 0; v < n_v; v++)
+            row[v] = vf_load(b + k * n_cols + j + VF_LANES * v);
+        for (size_t i = 0; i < n_rows; i++) {
+            vf x = vf_set(a[i * n_k + k]);
+            for (size_t v = 0; v < n_v; v++)
+                sum[i][v] = vf_fma(x, row[v], sum[i][v]);
+        }
+    }
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t v = 0; v < n_v; v++)
+            vf_store(c[i] + j + VF_LANES * v, sum[i][v]);
+    }
+}
+
+/* All rows against n_v vectors of columns: what is read of b stays near. */
+INLINE void product_columns(const float *a, size_t n_rows, size_t n_k, const float *b,
+                            size_t n_cols, size_t j, size_t n_v, float *const *c)
+{
+    size_t i = 0;
+    for (; i + PRODUCT_ROWS <= n_rows; i += PRODUCT_ROWS)
+        product_tile(a + i * n_k, PRODUCT_ROWS, n_k, b, n_cols, j, n_v, c + i);
+    for (; i + 4 <= n_rows; i += 4)
+        product_tile(a + i * n_k, 4, n_k, b, n_cols, j, n_v, c + i);
+    for (; i < n_rows; i++)
+        product_tile(a + i * n_k, 1, n_k, b, n_cols, j, n_v, c + i);
+}
+
+INLINE void product(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                    float *const *c)
+{
+    size_t j = 0;
+    for (; j + VF_LANES * PRODUCT_VECTORS <= n_cols; j += VF_LANES * PRODUCT_VECTORS)
+        product_columns(a, n_rows, n_k, b, n_cols, j, PRODUCT_VECTORS, c);
+    for (; j + VF_LANES <= n_cols; j += VF_LANES)
+        product_columns(a, n_rows, n_k, b, n_cols, j, 1, c);
+    for (; j < n_cols; j++) {
+        for (size_t i = 0; i < n_rows; i++) {
+            for (size_t k = 0; k < n_k; k++)
+                c[i][j] = fmaf(a[i * n_k + k], b[k * n_cols + j], c[i][j]);
+        }
+    }
+}
+
+#define PRODUCT_KERNEL(isa)                                                                        \
+    void product_##isa(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,   \
+                       float *const *c)                                                            \
+    {                                                                                              \
+        product(a, n_rows, n_k, b, n_cols, c);                                                     \
+    }
 
 #ifdef FLOAT_TAILS
 

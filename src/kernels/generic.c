@@ -204,6 +204,25 @@ static float half(float f)
     return f16_to_f32(f32_to_f16(f));
 }
 
+void product_generic(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                     float *const *c)
+{
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t k = 0; k < n_k; k++) {
+            for (size_t j = 0; j < n_cols; j++)
+                c[i][j] += a[i * n_k + k] * b[k * n_cols + j];
+        }
+    }
+}
+
+void transpose_generic(const float *in, size_t n_rows, size_t n_cols, float *out)
+{
+    for (size_t i = 0; i < n_rows; i++) {
+        for (size_t j = 0; j < n_cols; j++)
+            out[j * n_rows + i] = in[i * n_cols + j];
+    }
+}
+
 void values_half_generic(const float *weights, const float *shrink, const bool *shrinks,
                          size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
                          size_t n_k, size_t dim, float *acc)
@@ -249,6 +268,8 @@ const struct kernel_table kernels_generic = {
     .scores = scores_generic,
     .values = values_generic,
     .values_half = values_half_generic,
+    .product = product_generic,
+    .transpose = transpose_generic,
     .exp_sum = exp_sum_generic,
     .activate = activate_generic,
 };

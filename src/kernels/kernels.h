@@ -315,6 +315,10 @@ struct attention_sequence {
     int32_t n_cells;
     int32_t first_query; /* its queries are rows first_query.. of q and out */
     int32_t n_queries;
+    /* Sum in F32 throughout, which is faster for many queries that follow each other;
+     * else queries and sums of values are rounded as the cache's formats are. Either
+     * gives the same bits for one query as for many. */
+    bool wide;
 };
 
 /* Keys and values: cell c, head h begins at k + c * k_cell_bytes + h *

@@ -7,7 +7,8 @@
     .quantize = quantize_neon, .quantize_wide = quantize_wide_neon, .unpack = unpack_neon,         \
     .reads_packed = reads_packed_neon, .float_dots = float_dots_neon, .lanes_sum = lanes_sum_neon, \
     .decode = decode_neon, .scores = scores_neon, .values = values_neon,                           \
-    .values_half = values_half_neon, .exp_sum = exp_sum_neon, .activate = activate_neon
+    .values_half = values_half_neon, .product = product_neon, .transpose = transpose_generic,      \
+    .exp_sum = exp_sum_neon, .activate = activate_neon
 
 const struct kernel_table kernels_neon = {
     .name = "neon",

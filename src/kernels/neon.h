@@ -26,6 +26,8 @@ void values_neon(const float *weights, size_t stride, size_t n_q, const float *v
 void values_half_neon(const float *weights, const float *shrink, const bool *shrinks, size_t stride,
                       size_t n_q, const uint16_t *const *v, size_t ahead, size_t n_k, size_t dim,
                       float *acc);
+void product_neon(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                  float *const *c);
 float exp_sum_neon(const float *x, float max, size_t n, float *y);
 void activate_neon(enum activation act, const float *x, size_t n, float *y);
 

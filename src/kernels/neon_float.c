@@ -13,6 +13,7 @@
 
 typedef float32x4_t vf;
 #define VF_LANES         4
+#define PRODUCT_VECTORS  4
 #define vf_load          vld1q_f32
 #define vf_store         vst1q_f32
 #define vf_set           vdupq_n_f32
@@ -224,4 +225,5 @@ INLINE vf vf_exp(vf x)
 }
 
 FLOAT_KERNELS(neon)
+PRODUCT_KERNEL(neon)
 #endif

@@ -135,6 +135,12 @@ struct kernel_table {
     void (*values_half)(const float *weights, const float *shrink, const bool *shrinks,
                         size_t stride, size_t n_q, const uint16_t *const *v, size_t ahead,
                         size_t n_k, size_t dim, float *acc);
+    /* c[i][j] += sum over k of a[i * n_k + k] * b[k * n_cols + j], the terms added one
+     * after another in the order of k, for i of n_rows and j of n_cols. */
+    void (*product)(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                    float *const *c);
+    /* out[j * n_rows + i] = in[i * n_cols + j] */
+    void (*transpose)(const float *in, size_t n_rows, size_t n_cols, float *out);
     /* y[i] = exp(x[i] - max), returns their sum; y may be x */
     float (*exp_sum)(const float *x, float max, size_t n, float *y);
     void (*activate)(enum activation act, const float *x, size_t n, float *y);
@@ -169,6 +175,9 @@ void scores_generic(const float *const *q, size_t n_q, const float *k, size_t n_
                     float *scores, size_t stride);
 void values_generic(const float *weights, size_t stride, size_t n_q, const float *v, size_t n_k,
                     size_t dim, float *const *out);
+void product_generic(const float *a, size_t n_rows, size_t n_k, const float *b, size_t n_cols,
+                     float *const *c);
+void transpose_generic(const float *in, size_t n_rows, size_t n_cols, float *out);
 float exp_sum_generic(const float *x, float max, size_t n, float *y);
 void activate_generic(enum activation act, const float *x, size_t n, float *y);
 

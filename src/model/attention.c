@@ -114,7 +114,8 @@ static struct attention_sequence run_of(const struct model_context *ctx, const s
                                         int32_t first, int32_t n, bool causal, int32_t window,
                                         enum kv_kind kind)
 {
-    struct attention_sequence run = {.first_query = first, .n_queries = n};
+    struct attention_sequence run = {
+        .first_query = first, .n_queries = n, .wide = u->wide && u->wide[first]};
     const struct kv_seq *s = &ctx->kv.seqs[u->seq[first]];
     int32_t *cells = s->cells[kind];
     int32_t begin = 0, end = s->n;
@@ -139,7 +140,7 @@ static size_t find_runs(struct model_context *ctx, const struct ubatch *u, bool 
     size_t n_runs = 0;
     for (int32_t i = 0; i < u->n;) {
         int32_t end = i + 1;
-        while (end < u->n && u->seq[end] == u->seq[i])
+        while (end < u->n && u->seq[end] == u->seq[i] && (!u->wide || u->wide[end] == u->wide[i]))
             end++;
         if (ctx->has_kv) {
             ctx->runs[n_runs++] = run_of(ctx, u, i, end - i, causal, window, kind);
@@ -148,7 +149,8 @@ static size_t find_runs(struct model_context *ctx, const struct ubatch *u, bool 
                                                               .pos = u->pos + i,
                                                               .n_cells = end - i,
                                                               .first_query = i,
-                                                              .n_queries = end - i};
+                                                              .n_queries = end - i,
+                                                              .wide = true};
         }
         i = end;
     }

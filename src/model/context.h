@@ -19,6 +19,7 @@ struct model {
 struct ubatch {
     int32_t n, first; /* batch rows [first, first + n) */
     const int32_t *token, *pos, *seq;
+    const bool *wide;                /* NULL: none */
     const int32_t *cell[KV_N_KINDS]; /* [n] where keys and values go; NULL: no such cache */
     int32_t n_out;
     const int32_t *out_rows; /* [n_out] rows of the ubatch, ascending */

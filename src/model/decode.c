@@ -206,6 +206,7 @@ static bool run(struct model_context *ctx, const struct batch *b, struct error *
                            .token = b->token + first,
                            .pos = b->pos + first,
                            .seq = b->seq + first,
+                           .wide = b->wide ? b->wide + first : NULL,
                            .cell = {ctx->has_kv ? ctx->cell + first : NULL},
                            .out_rows = ctx->out_rows,
                            .pool = pool};

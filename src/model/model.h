@@ -191,7 +191,13 @@ struct batch {
     const int32_t *pos;      /* >= 0 */
     const int32_t *seq;      /* 0 .. n_seq_max-1 */
     const bool *want_logits; /* NULL: the last token only */
+    /* Tokens whose attention is summed in F32, as a prompt's that is at least
+     * MODEL_LONG_PROMPT long: faster for many in a row. NULL: none. What a token gives
+     * depends on its own flag, never on its company. Encoders do so always. */
+    const bool *wide;
 };
+
+enum { MODEL_LONG_PROMPT = 64 };
 
 /* Run the batch: cells are filled, logits computed where wanted.
  * Fails with nothing changed: ERR_INVALID (token id, position or sequence out

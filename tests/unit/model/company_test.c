@@ -47,35 +47,38 @@ static struct loaded load(const char *folder, const struct setting *setting, int
     return load_model(folder, setting->path, &s, n_threads);
 }
 
-static void alone(const char *folder, const struct setting *setting, int32_t n_threads,
+static void alone(const char *folder, const struct setting *setting, bool wide, int32_t n_threads,
                   int32_t n_ubatch, float *out)
 {
     struct loaded l = load(folder, setting, 1, n_threads, n_ubatch);
     int32_t tokens[LONG];
     for (int32_t i = 0; i < setting->n; i++)
         tokens[i] = token_at(OURS, i);
-    memcpy(out, run_tokens(l.ctx, 0, 0, tokens, setting->n), N_VOCAB * sizeof *out);
+    memcpy(out, run_as(l.ctx, 0, 0, tokens, setting->n, wide), N_VOCAB * sizeof *out);
     unload(&l);
 }
 
-/* Eight sequences with their tokens interleaved in every batch. */
-static void amid_seven_others(const char *folder, const struct setting *setting, float *out)
+/* Eight sequences with their tokens interleaved in every batch; the others are wide and
+ * not by turns. */
+static void amid_seven_others(const char *folder, const struct setting *setting, bool wide,
+                              float *out)
 {
     enum { AT_ONCE = 6 };
     struct loaded l = load(folder, setting, N_SEQ, 2, 512);
     struct error err = {0};
     for (int32_t begin = 0; begin < setting->n; begin += AT_ONCE) {
         int32_t token[N_SEQ * AT_ONCE], pos[N_SEQ * AT_ONCE], seq[N_SEQ * AT_ONCE], n = 0;
-        bool want[N_SEQ * AT_ONCE] = {false};
+        bool want[N_SEQ * AT_ONCE] = {false}, wides[N_SEQ * AT_ONCE];
         for (int32_t i = begin; i < begin + AT_ONCE; i++) {
             for (int32_t k = 0; k < N_SEQ; k++) {
                 token[n] = token_at(k, i);
                 pos[n] = i;
                 want[n] = i == setting->n - 1;
+                wides[n] = k == OURS ? wide : k % 2 == 0;
                 seq[n++] = k;
             }
         }
-        struct batch b = {n, token, pos, seq, want};
+        struct batch b = {n, token, pos, seq, want, wides};
         if (!model_decode(l.ctx, &b, &err))
             fail_msg("%s", err.message);
     }
@@ -92,18 +95,24 @@ static void same(const struct setting *setting, const char *what, const float *a
                      (double)b[i], (double)a[i]);
 }
 
-static void check(const char *folder, const struct setting *setting)
+static void check_as(const char *folder, const struct setting *setting, bool wide)
 {
     float one[N_VOCAB], other[N_VOCAB];
-    alone(folder, setting, 1, 512, one);
+    alone(folder, setting, wide, 1, 512, one);
     for (int i = 1; i < N_VOCAB; i++)
         assert_true(one[i] - one[i] == 0); /* a number */
-    alone(folder, setting, 3, 7, other);
+    alone(folder, setting, wide, 3, 7, other);
     same(setting, "three threads, seven at once", one, other);
-    alone(folder, setting, 1, 1, other);
+    alone(folder, setting, wide, 1, 1, other);
     same(setting, "token by token", one, other);
-    amid_seven_others(folder, setting, other);
+    amid_seven_others(folder, setting, wide, other);
     same(setting, "amid seven others", one, other);
+}
+
+static void check(const char *folder, const struct setting *setting)
+{
+    check_as(folder, setting, false);
+    check_as(folder, setting, true);
 }
 
 static void logits_do_not_depend_on_company_in_any_architecture(void **state)
@@ -157,7 +166,7 @@ static void only_wanted_rows_have_logits(void **state)
     static float all[N][N_VOCAB];
     bool every[N];
     memset(every, true, sizeof every);
-    struct batch b = {N, token, pos, seq, every};
+    struct batch b = {N, token, pos, seq, every, NULL};
     assert_true(model_decode(l.ctx, &b, &err));
     for (int32_t i = 0; i < N; i++)
         memcpy(all[i], model_logits(l.ctx, i), sizeof all[i]);

@@ -38,22 +38,31 @@ void unload(struct loaded *l)
     worker_pool_free(l->pool);
 }
 
-const float *run_tokens(struct model_context *ctx, int32_t seq, int32_t pos, const int32_t *tokens,
-                        int32_t n)
+const float *run_as(struct model_context *ctx, int32_t seq, int32_t pos, const int32_t *tokens,
+                    int32_t n, bool wide)
 {
     struct error err = {0};
     int32_t *positions = calloc((size_t)n, sizeof *positions);
     int32_t *seqs = calloc((size_t)n, sizeof *seqs);
+    bool *flags = calloc((size_t)n, sizeof *flags);
     for (int32_t i = 0; i < n; i++) {
         positions[i] = pos + i;
         seqs[i] = seq;
+        flags[i] = wide;
     }
-    struct batch b = {.n_tokens = n, .token = tokens, .pos = positions, .seq = seqs};
+    struct batch b = {.n_tokens = n, .token = tokens, .pos = positions, .seq = seqs, .wide = flags};
     if (!model_decode(ctx, &b, &err))
         fail_msg("%s", err.message);
     free(positions);
     free(seqs);
+    free(flags);
     return model_logits(ctx, -1);
+}
+
+const float *run_tokens(struct model_context *ctx, int32_t seq, int32_t pos, const int32_t *tokens,
+                        int32_t n)
+{
+    return run_as(ctx, seq, pos, tokens, n, false);
 }
 
 double log_prob(const float *logits, int32_t n, int32_t token)

@@ -21,6 +21,9 @@ void unload(struct loaded *l);
 /* Run n tokens of one sequence from position pos; logits of the last one. */
 const float *run_tokens(struct model_context *ctx, int32_t seq, int32_t pos, const int32_t *tokens,
                         int32_t n);
+/* The same, as tokens of a long prompt (struct batch's wide) or not. */
+const float *run_as(struct model_context *ctx, int32_t seq, int32_t pos, const int32_t *tokens,
+                    int32_t n, bool wide);
 /* log softmax of one entry. */
 double log_prob(const float *logits, int32_t n, int32_t token);
 int32_t arg_max(const float *x, int32_t n);
