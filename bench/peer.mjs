@@ -40,6 +40,8 @@ const speed = { prompt: 0, generate: 0, depth: 0, clients: 1 };
 const rows = [
   ...["q4_k_m", "q8_0", "q4_0", "f16"].map((type) => (
     { name: `prompt 512, ${type}`, type, ...speed, prompt: 512, value: "prompt" })),
+  ...[16384, 40960].map((prompt) => (
+    { name: `prompt ${prompt}, q4_k_m`, type: "q4_k_m", ...speed, prompt, value: "prompt" })),
   ...["q4_k_m", "q8_0", "q4_0", "f16"].map((type) => (
     { name: `generation, ${type}`, type, ...speed, generate: 32, depth: 16, value: "generation" })),
   ...[1024, 4096].map((depth) => (

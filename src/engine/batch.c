@@ -227,6 +227,17 @@ static int32_t n_tokens_in_company(const struct engine *engine, const struct slo
     return n > LEAST ? n : n_ubatch < LEAST ? n_ubatch : LEAST;
 }
 
+/* Whether a prompt's attention is summed in F32: where the reference does so, which takes
+ * its other path for fewer tokens in a physical batch than that. The whole prompt
+ * decides, so that what was cached of it has the bits that computing it gives. */
+static bool attends_wide(const struct engine *engine, const struct token_vec *prompt)
+{
+    int32_t n_batch = context_n_batch(engine->context),
+            n_ubatch = context_n_ubatch(engine->context);
+    return prompt->n >= MODEL_LONG_PROMPT && n_batch >= MODEL_LONG_PROMPT &&
+           n_ubatch >= MODEL_LONG_PROMPT;
+}
+
 /* Add as much of a prompt as the budget allows. */
 static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budget)
 {
@@ -248,7 +259,7 @@ static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budge
         n_budget = n_budget < n_most ? n_budget : n_most;
     }
     bool checkpoints = checkpoints_wanted(engine, slot);
-    bool is_long = prompt->n >= MODEL_LONG_PROMPT;
+    bool is_long = attends_wide(engine, prompt);
     size_t n_before = slot->cache.n;
     while (slot->cache.n < prompt->n && batch->n < n_budget) {
         bool last = slot->cache.n + 1 == prompt->n;
