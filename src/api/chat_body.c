@@ -111,12 +111,14 @@ bool chat_body_read(const struct api *api, const json_t *body, struct chat_body 
 {
     struct chat_request request = {0};
     *out = (struct chat_body){0};
-    bool ok = chat_request_parse(body, api->templates, &api->chat_defaults, &request, err) &&
-              chat_apply(api->templates, &request, &out->prompt, err) &&
-              make_fields(api, body, out, err);
+    struct budget budget = {.steps = BUDGET_REQUEST_STEPS, .bytes = BUDGET_REQUEST_BYTES};
+    bool ok = chat_request_parse(body, api->templates, &api->chat_defaults, &request, err);
+    request.budget = &budget;
+    ok = ok && chat_apply(api->templates, &request, &out->prompt, err) &&
+         make_fields(api, body, out, err);
     chat_request_free(&request);
     /* Whatever is wrong here, the client can mend it. */
-    if (!ok && err->code != ERR_MEMORY && err->code != ERR_INTERNAL)
+    if (!ok && err->code != ERR_MEMORY && err->code != ERR_INTERNAL && err->code != ERR_CANCELLED)
         err->code = ERR_INVALID;
     if (!ok)
         chat_body_free(out);
