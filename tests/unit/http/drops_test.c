@@ -150,7 +150,7 @@ static void drop_clients(struct http_server *server, gnutls_certificate_credenti
     assert_descriptors_come_back(server, n_before);
 }
 
-/* The one that libmicrohttpd forgets, alone, so that nothing else wakes it. */
+/* One alone, so that nothing else wakes its thread. */
 static void drop_within_a_stream(struct http_server *server, struct house *house,
                                  gnutls_certificate_credentials_t trust)
 {
@@ -164,7 +164,7 @@ static void drop_within_a_stream(struct http_server *server, struct house *house
             assert_true(gnutls_record_recv(client.tls, block, sizeof block) > 0);
         else
             assert_true(recv(client.fd, block, sizeof block, 0) > 0);
-        clock_sleep_ms(50); /* its connection is suspended by now */
+        clock_sleep_ms(50); /* nothing is to be written by now */
         client_drop(&client, i % 2);
         assert_true(comes_to(&house->n_gone, i));
         assert_descriptors_come_back(server, n_before);
