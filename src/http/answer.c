@@ -153,7 +153,7 @@ static enum answer fill_from_stream(struct connection *c, struct http_exchange *
     enum answer result = ANSWER_MORE;
     pthread_mutex_lock(&x->lock);
     bool is_empty = x->out_begin == x->out.len;
-    if (x->gone || x->out.failed || (is_empty && x->abandoned)) {
+    if (x->out.failed || (is_empty && x->abandoned)) {
         result = ANSWER_FAILED;
     } else if (!is_empty) {
         take_block(c, x, HTTP_STREAM_BLOCK);

@@ -346,9 +346,22 @@ static void end_answer(struct connection *c)
     enter(c, CONNECTION_LINGER);
 }
 
+/* Its reader is too far behind, or the server cuts it off. */
+static bool is_given_up(struct http_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    bool given_up = x->streaming && x->gone;
+    pthread_mutex_unlock(&x->lock);
+    return given_up;
+}
+
 static bool write_answer(struct connection *c)
 {
     enum answer result = ANSWER_MORE;
+    if (is_given_up(c->x)) {
+        c->finished = true;
+        return false;
+    }
     if (c->out_begin == 0 && !c->wants_write)
         while (c->out.len < HTTP_STREAM_BLOCK && result == ANSWER_MORE)
             result = answer_fill(c);
