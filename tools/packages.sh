@@ -1,7 +1,7 @@
 # packages.sh - what Debian packages the project needs, and how to get them.
 # Sourced by ./run and ./test.
 
-BUILD_PACKAGES="gcc cmake ninja-build pkg-config libc6-dev libmicrohttpd-dev
+BUILD_PACKAGES="gcc cmake ninja-build pkg-config libc6-dev
 libcurl4-gnutls-dev libgnutls28-dev nettle-dev libjansson-dev libpcre2-dev libutf8proc-dev
 zlib1g-dev"
 

@@ -63,10 +63,9 @@ static int print_license(void)
     return print(&text,
                  str_append_text(&text, "mlxcel is free software under the MIT licence; the file "
                                         "LICENSE has its text.\n"
-                                        "It links libmicrohttpd (LGPL-2.1+), libcurl (curl), "
-                                        "GnuTLS (LGPL-2.1+),\n"
-                                        "jansson (MIT), PCRE2 (BSD), utf8proc (MIT) and zlib "
-                                        "(Zlib).\n"));
+                                        "It links libcurl (curl), GnuTLS (LGPL-2.1+), jansson "
+                                        "(MIT), PCRE2 (BSD),\n"
+                                        "utf8proc (MIT) and zlib (Zlib).\n"));
 }
 
 static int print_devices(void)

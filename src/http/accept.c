@@ -1,12 +1,9 @@
-/* accept.c - the thread that takes new connections.
- *
- * libmicrohttpd could listen itself, but its worker threads and the thread that
- * tells them to stop listening (MHD_quiesce_daemon) may both take the socket out
- * of an epoll set, and the second to do so ends the process. With a thread of our
- * own the library never sees the listening socket. */
+/* accept.c - the thread that takes new connections and deals them out. */
 #include "http/internal.h"
 
 #include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,19 +15,25 @@ enum {
     ACCEPT_PAUSE_MS = 20 /* while no descriptor or no memory is left for one more */
 };
 
+static void deal_out(struct http_server *server, int fd, unsigned turn)
+{
+    /* What is written is a whole answer or what there is of a stream: nothing is
+     * won by waiting for more. A Unix socket has no such option and no need. */
+    int on = 1;
+    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    atomic_fetch_add(&server->n_connections, 1);
+    io_add(&server->ios[turn % server->n_ios], fd);
+}
+
 /* Take what has arrived. False: there is no room, and the rest has to wait. */
-static bool take_arrivals(struct http_server *server)
+static bool take_arrivals(struct http_server *server, unsigned *turn)
 {
     for (int i = 0; i < ACCEPT_AT_ONCE; i++) {
         if (atomic_load(&server->n_connections) >= server->max_connections)
             return false;
-        struct sockaddr_storage name;
-        socklen_t len = sizeof name;
-        int fd = accept4(server->listen_fd, (struct sockaddr *)&name, &len,
-                         SOCK_CLOEXEC | SOCK_NONBLOCK);
+        int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
         if (fd >= 0)
-            /* If it cannot be served, the daemon closes it. */
-            MHD_add_connection(server->daemon, fd, (struct sockaddr *)&name, len);
+            deal_out(server, fd, (*turn)++);
         else if (errno == EAGAIN || errno == EWOULDBLOCK)
             return true;
         else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
@@ -46,12 +49,13 @@ static void *accept_all(void *arg)
     struct pollfd ready[2] = {{.fd = server->acceptor.wake, .events = POLLIN},
                               {.fd = server->listen_fd, .events = POLLIN}};
     bool has_room = true;
+    unsigned turn = 0;
     while (!atomic_load(&server->acceptor.stop)) {
         if (has_room)
             poll(ready, 2, -1);
         else
             poll(ready, 1, ACCEPT_PAUSE_MS);
-        has_room = take_arrivals(server);
+        has_room = take_arrivals(server, &turn);
     }
     return NULL;
 }

@@ -1,435 +1,490 @@
-/* connection.c - libmicrohttpd's callbacks: heads judged, bodies gathered,
- * answers handed over. */
+/* connection.c - a connection from accept to close: heads and bodies in, one
+ * exchange at a time, its answer out, and the next.
+ *
+ * Nothing here waits. A connection goes as far as it can; then its thread sleeps
+ * until the socket has more, takes more, or the exchange wrote something. While
+ * an exchange works nothing is read, so that a client that sends on fills its own
+ * socket and not our memory; only its end is looked for. */
 #include "http/internal.h"
 
 #include "base/clock.h"
-#include "base/log.h"
 
-#include <stdio.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 
-size_t connection_keep_escapes(void *cls, struct MHD_Connection *connection, char *text)
+enum { TURNS = 16 }; /* steps of one connection before others have theirs */
+
+struct connection *connection_create(struct io *io, int fd)
 {
-    (void)cls;
-    (void)connection;
-    return strlen(text);
-}
-
-/* ---- connections come and go ---------------------------------------------------- */
-
-void connection_notify(void *cls, struct MHD_Connection *connection, void **socket_context,
-                       enum MHD_ConnectionNotificationCode code)
-{
-    struct http_server *server = cls;
-    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
-        const union MHD_ConnectionInfo *info =
-            MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-        struct connection *place = calloc(1, sizeof *place);
-        *socket_context = place;
-        if (!place)
-            return;
-        place->fd = info ? info->connect_fd : -1;
-        place->since_us = clock_monotonic_us();
-        place->receiving = true;
-        pthread_mutex_lock(&server->lock);
-        place->next = server->connections;
-        if (place->next)
-            place->next->previous = place;
-        server->connections = place;
-        atomic_fetch_add(&server->n_connections, 1);
-        watch_add(server, place);
-        pthread_mutex_unlock(&server->lock);
-        return;
-    }
-    struct connection *place = *socket_context;
-    *socket_context = NULL;
-    if (!place)
-        return;
-    pthread_mutex_lock(&server->lock);
-    watch_remove(server, place);
-    if (place->previous)
-        place->previous->next = place->next;
-    else
-        server->connections = place->next;
-    if (place->next)
-        place->next->previous = place->previous;
-    atomic_fetch_sub(&server->n_connections, 1);
-    pthread_mutex_unlock(&server->lock);
-    free(place);
-}
-
-static struct connection *place_of(struct MHD_Connection *connection)
-{
-    const union MHD_ConnectionInfo *info =
-        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
-
-static void set_receiving(struct http_server *server, struct connection *place, bool receiving)
-{
-    if (!place)
-        return;
-    pthread_mutex_lock(&server->lock);
-    place->receiving = receiving;
-    place->since_us = clock_monotonic_us();
-    pthread_mutex_unlock(&server->lock);
-}
-
-/* ---- heads --------------------------------------------------------------------------- */
-
-/* The request line arrived. What is returned is the request's con_cls. */
-void *connection_target(void *cls, const char *target, struct MHD_Connection *connection)
-{
-    struct http_server *server = cls;
-    struct http_exchange *x = exchange_create(server);
-    if (!x)
+    struct connection *c = calloc(1, sizeof *c);
+    if (!c) {
+        transport_close(&(struct transport){.fd = fd});
         return NULL;
-    x->connection = connection;
-    x->place = place_of(connection);
-    char *copy = arena_duplicate(&x->arena, slice_of(target));
-    x->raw_target = slice_of(copy ? copy : "/");
-    return x;
+    }
+    c->server = io->server;
+    c->io = io;
+    c->since_us = clock_monotonic_us();
+    c->interest = EPOLLIN | EPOLLRDHUP;
+    struct epoll_event event = {.events = c->interest, .data.ptr = c};
+    if (!transport_open(&c->transport, fd, &io->server->tls) ||
+        epoll_ctl(io->epoll, EPOLL_CTL_ADD, fd, &event) != 0) {
+        transport_close(&c->transport);
+        free(c);
+        return NULL;
+    }
+    c->state = c->transport.tls ? CONNECTION_HANDSHAKE : CONNECTION_HEAD;
+    c->next = io->connections;
+    if (c->next)
+        c->next->previous = c;
+    io->connections = c;
+    return c;
 }
 
-struct head_size {
-    struct http_exchange *x;
-    size_t n_bytes;
-    bool failed;
-};
-
-static enum MHD_Result copy_header(void *cls, enum MHD_ValueKind kind, const char *name,
-                                   const char *value)
+/* The exchange goes its own way: it may still work, but not for this client. */
+static void part_from_exchange(struct connection *c)
 {
-    struct head_size *size = cls;
-    (void)kind;
-    struct slice text = slice_of(value ? value : "");
-    size->n_bytes += strlen(name) + text.len + 4;
-    if (!exchange_add_field(size->x, &size->x->headers, slice_of(name), text))
-        size->failed = true;
-    return MHD_YES;
+    struct http_exchange *x = c->x;
+    if (!x)
+        return;
+    c->x = NULL;
+    pthread_mutex_lock(&x->lock);
+    x->connection = NULL;
+    pthread_mutex_unlock(&x->lock);
+    exchange_client_gone(x);
+    exchange_drop(x);
 }
 
-static enum http_method method_of(const char *name, bool *is_head)
+/* A socket that is closed with bytes unread resets the connection, and the peer
+ * may lose the answer that it has not read yet. */
+static void empty_socket(struct connection *c)
 {
-    static const struct {
-        const char *name;
-        enum http_method method;
-    } methods[] = {{"GET", HTTP_GET},
-                   {"HEAD", HTTP_GET},
-                   {"POST", HTTP_POST},
-                   {"DELETE", HTTP_DELETE},
-                   {"OPTIONS", HTTP_OPTIONS}};
-    *is_head = strcmp(name, "HEAD") == 0;
-    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
-        if (strcmp(name, methods[i].name) == 0)
-            return methods[i].method;
-    return HTTP_OTHER;
+    for (int i = 0; i < TURNS; i++)
+        if (transport_discard(&c->transport, c->io->block, HTTP_BLOCK) <= 0)
+            return;
 }
 
-static void not_found(struct http_exchange *x)
+void connection_close(struct connection *c)
 {
-    http_reply_error(x, 404, "not_found_error", "File Not Found");
-}
-
-/* Decide what the head alone decides: x->route is set, or the exchange is
- * answered. In the order a client sees: preflight, not ready, key, files,
- * routes, size. */
-static void judge_head(struct http_exchange *x)
-{
-    struct http_server *server = x->server;
-    const struct front *front = &server->front;
-    cors_headers(x, front, x->method == HTTP_OPTIONS);
-    if (x->method == HTTP_OPTIONS) {
-        http_reply(x, 200, "text/html", SLICE(""));
-        return;
-    }
-    struct slice prefix = slice_of(front->prefix);
-    bool inside = slice_starts_with(x->path, prefix);
-    x->route_path = inside ? slice_from(x->path, prefix.len) : SLICE("");
-    bool is_front_page = slice_equal_text(x->route_path, "/");
-    if (!atomic_load(&server->ready) && !is_front_page) {
-        http_reply_error(x, 503, "unavailable_error", "Loading model");
-        return;
-    }
-    const struct http_route *route =
-        inside ? route_find(server, x, x->method, x->route_path) : NULL;
-    bool is_public = is_front_page || (route && route->is_public);
-    if (!is_public && !key_is_valid(front, x)) {
-        http_reply_error(x, 401, "authentication_error", "Invalid API Key");
-        return;
-    }
-    if (inside && x->method == HTTP_GET && statics_answer(front, x))
-        return;
-    if (!route) {
-        not_found(x);
-        return;
-    }
-    struct slice length = field_find(x->headers, "Content-Length", true);
-    if (length.len > 0) {
-        char *end = NULL;
-        unsigned long long n = strtoull(length.data, &end, 10);
-        if (n > server->max_body)
-            x->oversized = true;
-        else if (!str_reserve(&x->body, (size_t)n))
-            x->body.failed = true;
-    }
-    x->route = route;
-}
-
-static void read_head(struct http_exchange *x, struct MHD_Connection *connection,
-                      const char *method)
-{
-    x->method = method_of(method, &x->is_head);
-    struct head_size size = {.x = x, .n_bytes = x->raw_target.len};
-    MHD_get_connection_values(connection, MHD_HEADER_KIND, copy_header, &size);
-    if (size.failed || !target_parse(x, x->raw_target))
-        http_reply_error(x, 500, "server_error", "out of memory");
-    else if (size.n_bytes > HTTP_MAX_HEAD)
-        http_reply_error(x, 431, "invalid_request_error",
-                         "the request's headers are larger than 16 KiB");
+    part_from_exchange(c);
+    io_forget(c);
+    if (c->previous)
+        c->previous->next = c->next;
     else
-        judge_head(x);
+        c->io->connections = c->next;
+    if (c->next)
+        c->next->previous = c->previous;
+    if (c->state == CONNECTION_LINGER)
+        empty_socket(c);
+    transport_close(&c->transport);
+    atomic_fetch_sub(&c->server->n_connections, 1);
+    str_free(&c->in);
+    str_free(&c->out);
+    head_clear(&c->head);
+    free(c);
 }
 
-static void refuse_size(struct http_exchange *x)
+static void enter(struct connection *c, enum connection_state state)
 {
-    char message[128];
-    snprintf(message, sizeof message, "the request's body is larger than the limit of %zu bytes",
-             x->server->max_body);
-    x->route = NULL;
-    http_reply_error(x, 413, "invalid_request_error", message);
+    c->state = state;
+    c->since_us = clock_monotonic_us();
 }
 
-/* ---- answers ----------------------------------------------------------------------------- */
+/* ---- from the head to the exchange --------------------------------------------------- */
 
-static void answer_free(void *cls)
+static bool begin_exchange(struct connection *c)
 {
-    exchange_drop(cls);
-}
-
-/* Let the connection sleep until exchange_resume. False: nobody is there to wake
- * for, or the server closes, and libmicrohttpd must not be stopped while a
- * connection sleeps. Under x->lock: who closes sets the flag first and then goes
- * through all exchanges, so that none slips through. */
-static bool suspend(struct http_exchange *x, struct MHD_Connection *connection)
-{
-    if (x->gone || atomic_load(&x->server->closing))
+    struct http_exchange *x = exchange_create(c->server);
+    if (!x) {
+        c->finished = true;
         return false;
-    MHD_suspend_connection(connection);
-    x->suspended = true;
+    }
+    c->x = x;
+    x->connection = c; /* nobody else knows x yet */
     return true;
 }
 
-/* libmicrohttpd asks for more of a stream. */
-static ssize_t answer_read(void *cls, uint64_t position, char *out, size_t max)
+static void begin_answer(struct connection *c)
 {
-    struct http_exchange *x = cls;
-    (void)position;
-    ssize_t n;
+    enter(c, CONNECTION_ANSWER);
+    answer_begin(c);
+}
+
+/* What follows on the connection is not known to be a request. */
+static void refuse_framing(struct connection *c, int status, const char *reason)
+{
+    if (!c->x && !begin_exchange(c))
+        return;
+    c->keep = false;
+    c->x->route = NULL;
+    http_reply_error(c->x, status, status < 500 ? "invalid_request_error" : "server_error", reason);
+    begin_answer(c);
+}
+
+static void hand_to_workers(struct connection *c)
+{
+    struct http_exchange *x = c->x;
+    enter(c, CONNECTION_WORK);
     pthread_mutex_lock(&x->lock);
-    size_t available = x->out.len - x->out_begin;
-    if (x->gone || (x->abandoned && available == 0)) {
-        n = MHD_CONTENT_READER_END_WITH_ERROR;
-    } else if (available > 0) {
-        size_t taken = available < max ? available : max;
-        memcpy(out, x->out.data + x->out_begin, taken);
-        x->out_begin += taken;
-        if (x->out_begin == x->out.len) {
-            str_clear(&x->out);
-            x->out_begin = 0;
-        }
-        n = (ssize_t)taken;
-    } else if (x->ended) {
-        n = MHD_CONTENT_READER_END_OF_STREAM;
-    } else {
-        n = suspend(x, x->connection) ? 0 : MHD_CONTENT_READER_END_WITH_ERROR;
-    }
+    x->with_workers = true;
+    exchange_hold(x); /* the handler's */
     pthread_mutex_unlock(&x->lock);
+    crew_run(&c->server->crew, x);
+    if (c->hung_up)
+        exchange_client_gone(x);
+}
+
+/* ---- the request comes in ------------------------------------------------------------- */
+
+static void complete_request(struct connection *c)
+{
+    if (c->x->route)
+        hand_to_workers(c);
+    else
+        begin_answer(c);
+}
+
+/* has_more: bytes of the body are here already. */
+static void admit(struct connection *c, bool has_more)
+{
+    const struct head *head = &c->head;
+    if (!begin_exchange(c))
+        return;
+    c->keep = head_keeps_alive(head);
+    c->n_swallowed = 0;
+    body_begin(&c->body, head);
+    admit_head(c->x, head);
+    bool waits = head->expects_continue && head->minor > 0;
+    bool is_long = head->has_length && head->length > HTTP_SWALLOW;
+    if (c->body.state == BODY_DONE) {
+        complete_request(c);
+    } else if (!c->x->route && (waits || is_long)) {
+        /* A refusal of a long body, or one that waits for a 100, is said at once;
+         * a short body is read first, so that the client is not cut off while it
+         * still writes. */
+        c->keep = false;
+        begin_answer(c);
+    } else {
+        enter(c, CONNECTION_BODY);
+        if (waits && !has_more)
+            str_append_text(&c->out, "HTTP/1.1 100 Continue\r\n\r\n");
+    }
+}
+
+/* Memory grows with what came, not with what was announced, and not past that. */
+static bool keep_content(struct connection *c, struct slice content)
+{
+    struct str *body = &c->x->body;
+    size_t want = body->len + content.len + 1;
+    if (want > body->capacity && c->head.has_length) {
+        size_t capacity = want > body->capacity * 2 ? want : body->capacity * 2;
+        if (capacity > c->head.length + 1)
+            capacity = (size_t)c->head.length + 1;
+        char *data = realloc(body->data, capacity);
+        if (!data)
+            return false;
+        body->data = data;
+        body->capacity = capacity;
+    }
+    return str_append_slice(body, content);
+}
+
+static void take_content(struct connection *c, struct slice content)
+{
+    struct http_exchange *x = c->x;
+    if (x->route && content.len > c->server->max_body - x->body.len) {
+        admit_refuse_size(x);
+    } else if (x->route && !keep_content(c, content)) {
+        x->route = NULL;
+        http_reply_error(x, 500, "server_error", "out of memory for the request's body");
+    }
+    if (x->route)
+        return;
+    str_free(&x->body);
+    c->n_swallowed += content.len;
+    if (c->n_swallowed > HTTP_SWALLOW) { /* too much to be polite about */
+        c->keep = false;
+        begin_answer(c);
+    }
+}
+
+static size_t consume_head(struct connection *c, struct slice bytes)
+{
+    size_t n;
+    switch (head_feed(&c->head, bytes, &n)) {
+    case FRAMING_MORE:
+        break;
+    case FRAMING_DONE:
+        admit(c, n < bytes.len);
+        break;
+    case FRAMING_BAD:
+        refuse_framing(c, c->head.status, c->head.reason);
+        break;
+    }
     return n;
 }
 
-static struct MHD_Response *make_response(struct http_exchange *x)
+static size_t consume_body(struct connection *c, struct slice bytes)
 {
-    if (x->file_fd >= 0) {
-        int fd = x->file_fd;
-        x->file_fd = -1;
-        return MHD_create_response_from_fd_at_offset64(x->file_len, fd, x->file_begin);
-    }
-    if (x->streaming) {
-        exchange_hold(x);
-        struct MHD_Response *response = MHD_create_response_from_callback(
-            MHD_SIZE_UNKNOWN, HTTP_STREAM_BLOCK, answer_read, x, answer_free);
-        if (!response)
-            exchange_drop(x);
-        return response;
-    }
-    size_t len = x->out.len;
-    char *data = str_detach(&x->out);
-    if (!data)
-        return NULL;
-    return MHD_create_response_from_buffer(len, data, MHD_RESPMEM_MUST_FREE);
+    size_t n;
+    struct slice content;
+    enum framing result = body_feed(&c->body, bytes, &n, &content);
+    if (content.len > 0)
+        take_content(c, content);
+    if (c->state != CONNECTION_BODY)
+        return n;
+    if (result == FRAMING_DONE)
+        complete_request(c);
+    else if (result == FRAMING_BAD)
+        refuse_framing(c, 400, c->body.reason);
+    return n;
 }
 
-/* Hand the settled answer to libmicrohttpd. Without x->lock: what a settled
- * answer consists of does not change, and libmicrohttpd's own lock on it is held
- * while answer_read takes ours. */
-static enum MHD_Result send_answer(struct http_exchange *x, struct MHD_Connection *connection)
+/* As much as belongs to one request; what is left waits for its answer. */
+static size_t consume(struct connection *c, struct slice bytes)
 {
-    struct MHD_Response *response = make_response(x);
-    if (!response)
-        return MHD_NO;
-    MHD_add_response_header(response, "Server", "mlxcel");
-    if (x->content_type[0])
-        MHD_add_response_header(response, "Content-Type", x->content_type);
-    for (const struct field *f = x->answer_headers; f; f = f->next)
-        if (MHD_add_response_header(response, f->name, f->value) == MHD_NO)
-            log_debug("http: header %s could not be sent", f->name);
-    if (atomic_load(&x->server->stopping))
-        MHD_add_response_header(response, "Connection", "close");
-    enum MHD_Result result = MHD_queue_response(connection, (unsigned)x->status, response);
-    MHD_destroy_response(response);
-    x->phase = PHASE_SENT;
-    return result;
-}
-
-static enum MHD_Result wait_for_workers(struct http_exchange *x, struct MHD_Connection *connection)
-{
-    pthread_mutex_lock(&x->lock);
-    bool send = x->answered && !(x->abandoned && !x->streaming) && !x->gone;
-    bool wait = !send && !x->ended && suspend(x, connection);
-    pthread_mutex_unlock(&x->lock);
-    if (send)
-        return send_answer(x, connection);
-    return wait ? MHD_YES : MHD_NO;
-}
-
-static enum MHD_Result hand_to_workers(struct http_exchange *x, struct MHD_Connection *connection)
-{
-    struct http_server *server = x->server;
-    bool hung_up = false;
-    x->phase = PHASE_WORK;
-    if (x->place) {
-        pthread_mutex_lock(&server->lock);
-        x->place->receiving = false;
-        x->place->working = x;
-        hung_up = x->place->hung_up;
-        pthread_mutex_unlock(&server->lock);
-    }
-    pthread_mutex_lock(&x->lock);
-    bool handed = suspend(x, connection);
-    x->with_workers = handed;
-    if (handed)
-        exchange_hold(x); /* the handler's */
-    pthread_mutex_unlock(&x->lock);
-    if (!handed)
-        return MHD_NO;
-    crew_run(&server->crew, x);
-    if (hung_up)
-        exchange_client_gone(x);
-    return MHD_YES;
-}
-
-/* Part of a body: kept, or swallowed where the answer is settled already. */
-static enum MHD_Result take_body(struct http_exchange *x, const char *upload, size_t *upload_size)
-{
-    size_t n = *upload_size;
-    *upload_size = 0;
-    if (x->route && !x->oversized) {
-        if (n > x->server->max_body - x->body.len)
-            x->oversized = true;
+    size_t n = 0;
+    while (!c->finished && n < bytes.len) {
+        if (c->state == CONNECTION_HEAD)
+            n += consume_head(c, slice_from(bytes, n));
+        else if (c->state == CONNECTION_BODY)
+            n += consume_body(c, slice_from(bytes, n));
         else
-            str_append(&x->body, upload, n);
+            break;
     }
-    if (!x->route || x->oversized || x->body.failed) {
-        str_free(&x->body);
-        x->n_swallowed += n;
-        /* Too much to be polite about. */
-        if (x->n_swallowed > (uint64_t)x->server->max_body + HTTP_SWALLOW)
-            return MHD_NO;
-    }
-    return MHD_YES;
+    return n;
 }
 
-enum MHD_Result connection_access(void *cls, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **con_cls)
+/* What came together with an earlier request. */
+static void consume_kept(struct connection *c)
 {
-    struct http_exchange *x = *con_cls;
-    (void)cls;
-    (void)url;
-    (void)version;
-    if (!x)
-        return MHD_NO;
-    switch (x->phase) {
-    case PHASE_HEAD: {
-        read_head(x, connection, method);
-        x->phase = PHASE_BODY;
-        set_receiving(x->server, x->place, true);
-        if (x->oversized)
-            refuse_size(x);
-        /* A refusal whose body is long, or waits for a 100, is said at once; a
-         * short body is read first, so that the client is not cut off while it
-         * still writes. */
-        struct slice length = field_find(x->headers, "Content-Length", true);
-        bool expects = field_find(x->headers, "Expect", true).data != NULL;
-        if (x->answered &&
-            (expects || (length.len > 0 && strtoull(length.data, NULL, 10) > HTTP_SWALLOW))) {
-            return send_answer(x, connection);
+    c->in_begin += consume(c, slice_from(str_slice(&c->in), c->in_begin));
+    if (c->in_begin == c->in.len) {
+        str_free(&c->in);
+        c->in_begin = 0;
+    }
+}
+
+/* True: there may be more to do at once. */
+static bool receive(struct connection *c)
+{
+    if (c->in.len > 0) {
+        consume_kept(c);
+        return true;
+    }
+    if (!c->may_read)
+        return false;
+    ssize_t n = transport_read(&c->transport, c->io->block, HTTP_BLOCK);
+    if (n == TRANSPORT_AGAIN) {
+        c->may_read = false;
+        return false;
+    }
+    if (n <= 0) {
+        c->finished = true;
+        return false;
+    }
+    /* A socket that gave less has no more for now; a TLS session may. */
+    if (n < HTTP_BLOCK && !c->transport.tls)
+        c->may_read = false;
+    size_t taken = consume(c, (struct slice){c->io->block, (size_t)n});
+    if (taken < (size_t)n && !str_append(&c->in, c->io->block + taken, (size_t)n - taken))
+        c->finished = true;
+    return true;
+}
+
+/* ---- the answer goes out ---------------------------------------------------------------- */
+
+/* True: nothing is left in out. */
+static bool flush(struct connection *c)
+{
+    if (c->wants_write)
+        return false;
+    while (c->out_begin < c->out.len) {
+        ssize_t n =
+            transport_write(&c->transport, c->out.data + c->out_begin, c->out.len - c->out_begin);
+        if (n < 0) {
+            c->wants_write = n == TRANSPORT_AGAIN;
+            c->finished = n != TRANSPORT_AGAIN;
+            return false;
         }
-        return MHD_YES;
+        c->out_begin += (size_t)n;
+        c->since_us = clock_monotonic_us();
     }
-    case PHASE_BODY:
-        if (*upload_size > 0)
-            return take_body(x, upload, upload_size);
-        if (x->oversized && !x->answered)
-            refuse_size(x);
-        if (x->body.failed && !x->answered) {
-            x->route = NULL;
-            http_reply_error(x, 500, "server_error", "out of memory for the request's body");
-        }
-        if (x->route)
-            return hand_to_workers(x, connection);
-        return send_answer(x, connection);
-    case PHASE_WORK:
-        return wait_for_workers(x, connection);
-    case PHASE_SENT:
-        break;
-    }
-    return MHD_YES;
+    str_clear(&c->out);
+    c->out_begin = 0;
+    return true;
 }
 
-/* libmicrohttpd 0.9.75 forgets a connection whose stream ended with an error:
- * it is closed, but neither in the epoll set nor among the ready ones, so that its
- * descriptor stays until its timeout, or until it happens to be the one that is
- * idle longest. Connections with a timeout of their own are all looked at each
- * time, at the latest when that timeout is over; there the closed one is found. */
-static void close_soon(struct MHD_Connection *connection)
+static bool look_for_answer(struct connection *c)
 {
-    MHD_set_connection_option(connection, MHD_CONNECTION_OPTION_TIMEOUT, 1u);
-}
-
-void connection_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
-                          enum MHD_RequestTerminationCode code)
-{
-    struct http_server *server = cls;
-    struct http_exchange *x = *con_cls;
-    *con_cls = NULL;
-    if (code != MHD_REQUEST_TERMINATED_COMPLETED_OK &&
-        code != MHD_REQUEST_TERMINATED_DAEMON_SHUTDOWN)
-        close_soon(connection);
-    if (!x)
-        return;
-    if (x->place) {
-        pthread_mutex_lock(&server->lock);
-        x->place->working = NULL;
-        x->place->receiving = true;
-        x->place->since_us = clock_monotonic_us();
-        pthread_mutex_unlock(&server->lock);
-    }
+    struct http_exchange *x = c->x;
     pthread_mutex_lock(&x->lock);
-    x->connection = NULL;
-    x->suspended = false;
+    bool is_lost = x->streaming ? c->hung_up : x->abandoned;
+    bool is_ready = x->answered && !is_lost;
+    bool is_over = x->ended || (x->answered && is_lost);
     pthread_mutex_unlock(&x->lock);
-    exchange_client_gone(x); /* the workers may still be at it */
-    exchange_drop(x);
+    if (is_ready)
+        begin_answer(c);
+    else if (is_over)
+        c->finished = true;
+    return is_ready;
+}
+
+static void end_answer(struct connection *c)
+{
+    part_from_exchange(c);
+    str_free(&c->out);
+    c->out_begin = 0;
+    head_clear(&c->head);
+    if (c->keep) {
+        enter(c, CONNECTION_HEAD);
+        return;
+    }
+    transport_finish(&c->transport);
+    str_free(&c->in);
+    c->n_swallowed = 0;
+    c->may_read = true;
+    enter(c, CONNECTION_LINGER);
+}
+
+/* Its reader is too far behind, or the server cuts it off. */
+static bool is_given_up(struct http_exchange *x)
+{
+    pthread_mutex_lock(&x->lock);
+    bool given_up = x->streaming && x->gone;
+    pthread_mutex_unlock(&x->lock);
+    return given_up;
+}
+
+static bool write_answer(struct connection *c)
+{
+    enum answer result = ANSWER_MORE;
+    if (is_given_up(c->x)) {
+        c->finished = true;
+        return false;
+    }
+    if (c->out_begin == 0 && !c->wants_write)
+        while (c->out.len < HTTP_STREAM_BLOCK && result == ANSWER_MORE)
+            result = answer_fill(c);
+    bool is_empty = flush(c);
+    if (result == ANSWER_FAILED)
+        c->finished = true;
+    if (!is_empty || c->finished || result == ANSWER_WAIT)
+        return false;
+    if (result == ANSWER_END)
+        end_answer(c);
+    return true;
+}
+
+/* The answer is written; the client may still be at its request. */
+static bool linger(struct connection *c)
+{
+    if (!c->may_read)
+        return false;
+    ssize_t n = transport_discard(&c->transport, c->io->block, HTTP_BLOCK);
+    if (n == TRANSPORT_AGAIN) {
+        c->may_read = false;
+        return false;
+    }
+    if (n > 0)
+        c->n_swallowed += (uint64_t)n;
+    c->finished = n <= 0 || c->n_swallowed > HTTP_SWALLOW;
+    return true;
+}
+
+/* ---- turns ---------------------------------------------------------------------------------- */
+
+static bool shake_hands(struct connection *c)
+{
+    c->wants_write = false;
+    int result = transport_handshake(&c->transport, &c->wants_write);
+    if (result == TRANSPORT_FAILED)
+        c->finished = true;
+    if (result != 0)
+        return false;
+    c->wants_write = false;
+    c->may_read = true; /* the session may hold more than the handshake */
+    enter(c, CONNECTION_HEAD);
+    return true;
+}
+
+static bool advance(struct connection *c)
+{
+    switch (c->state) {
+    case CONNECTION_HANDSHAKE:
+        return shake_hands(c);
+    case CONNECTION_HEAD:
+        return receive(c);
+    case CONNECTION_BODY:
+        flush(c); /* a 100 Continue */
+        return !c->finished && receive(c);
+    case CONNECTION_WORK:
+        return look_for_answer(c);
+    case CONNECTION_ANSWER:
+        return write_answer(c);
+    case CONNECTION_LINGER:
+        return linger(c);
+    }
+    return false;
+}
+
+/* The peer sends no more. For one whose request is answered piece by piece that
+ * is its leaving; a short answer is still tried. */
+static void note_hang_up(struct connection *c)
+{
+    c->hung_up = true;
+    if (c->state == CONNECTION_WORK)
+        exchange_client_gone(c->x);
+    else if (c->state == CONNECTION_ANSWER && c->x->streaming)
+        c->finished = true;
+}
+
+static void ask_for_events(struct connection *c)
+{
+    bool reads = c->state != CONNECTION_WORK && c->state != CONNECTION_ANSWER;
+    /* Where nothing is read, asking stays as it was until something comes: most
+     * clients send nothing before they have the answer. */
+    uint32_t wanted = reads ? EPOLLIN : c->interest & EPOLLIN;
+    if (!reads && c->may_read)
+        wanted = 0;
+    if (!c->hung_up)
+        wanted |= EPOLLRDHUP;
+    if (c->wants_write)
+        wanted |= EPOLLOUT;
+    if (wanted == c->interest)
+        return;
+    struct epoll_event event = {.events = wanted, .data.ptr = c};
+    epoll_ctl(c->io->epoll, EPOLL_CTL_MOD, c->transport.fd, &event);
+    c->interest = wanted;
+}
+
+void connection_turn(struct connection *c, uint32_t events)
+{
+    if (events & EPOLLIN)
+        c->may_read = true;
+    if (events & EPOLLOUT)
+        c->wants_write = false;
+    if ((events & EPOLLRDHUP) && !c->hung_up)
+        note_hang_up(c);
+    if ((events & (EPOLLERR | EPOLLHUP)) || (c->x && atomic_load(&c->server->closing)))
+        c->finished = true;
+    c->n_turns = TURNS;
+    while (!c->finished && c->n_turns > 0 && advance(c))
+        c->n_turns--;
+    if (c->finished) {
+        connection_close(c);
+        return;
+    }
+    if (c->n_turns == 0)
+        io_wake(c);
+    ask_for_events(c);
+}
+
+void connection_look(struct connection *c, uint64_t now_us)
+{
+    uint64_t patience_us = c->server->timeout_s > 0 ? (uint64_t)c->server->timeout_s * 1000000u : 0;
+    bool waits = c->state != CONNECTION_WORK && (c->state != CONNECTION_ANSWER || c->wants_write);
+    if (c->state == CONNECTION_LINGER)
+        patience_us = HTTP_LINGER_MS * 1000u;
+    if (waits && patience_us > 0 && now_us > c->since_us && now_us - c->since_us > patience_us)
+        connection_close(c);
 }

@@ -3,11 +3,9 @@
 
 #include <strings.h>
 
-/* A header without a value cannot be given to libmicrohttpd; a blank one reads
- * as empty. */
 static void answer(struct http_exchange *x, const char *name, struct slice value)
 {
-    exchange_add_field(x, &x->answer_headers, slice_of(name), value.len ? value : SLICE(" "));
+    exchange_add_field(x, &x->answer_headers, slice_of(name), value);
 }
 
 bool origin_is_localhost(struct slice origin)
@@ -59,7 +57,8 @@ void cors_headers(struct http_exchange *x, const struct front *front, bool prefl
 {
     static const char allow_origin[] = "Access-Control-Allow-Origin";
     const char *origins = front->cors_origins;
-    struct slice origin = field_find(x->headers, "Origin", true);
+    struct slice origin = field_find(&x->headers, "Origin", true);
+    bool reflects = true; /* the answer depends on who asks: caches must know */
     if (strcmp(origins, "*") == 0 && front->cors_credentials) {
         answer(x, allow_origin, origin);
     } else if (strcmp(origins, "localhost") == 0) {
@@ -69,10 +68,12 @@ void cors_headers(struct http_exchange *x, const struct front *front, bool prefl
         /* Browsers accept no list: the one that matches, or none. */
         if (origin.len > 0 && listed(origins, origin))
             answer(x, allow_origin, origin);
-        answer(x, "Vary", SLICE("Origin"));
     } else {
         answer(x, allow_origin, slice_of(origins));
+        reflects = false;
     }
+    if (reflects)
+        answer(x, "Vary", SLICE("Origin"));
     if (!preflight)
         return;
     answer(x, "Access-Control-Allow-Credentials",

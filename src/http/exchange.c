@@ -53,7 +53,7 @@ void exchange_drop(struct http_exchange *x)
     if (atomic_fetch_sub(&x->references, 1) != 1)
         return;
     struct http_exchange *outer = x->outer;
-    leave_server(x); /* first: until then the watcher may look at it */
+    leave_server(x); /* first: until then others may find it there */
     if (x->file_fd >= 0)
         close(x->file_fd);
     str_free(&x->body);
@@ -67,7 +67,7 @@ void exchange_drop(struct http_exchange *x)
 
 /* ---- fields ----------------------------------------------------------------- */
 
-bool exchange_add_field(struct http_exchange *x, struct field **list, struct slice name,
+bool exchange_add_field(struct http_exchange *x, struct fields *list, struct slice name,
                         struct slice value)
 {
     struct field *field = arena_alloc(&x->arena, sizeof *field);
@@ -77,17 +77,19 @@ bool exchange_add_field(struct http_exchange *x, struct field **list, struct sli
     field->value = arena_duplicate(&x->arena, value);
     if (!field->name || !field->value)
         return false;
-    while (*list)
-        list = &(*list)->next;
-    *list = field;
+    if (list->last)
+        list->last->next = field;
+    else
+        list->first = field;
+    list->last = field;
     return true;
 }
 
-struct slice field_find(const struct field *list, const char *name, bool fold_case)
+struct slice field_find(const struct fields *list, const char *name, bool fold_case)
 {
-    for (; list; list = list->next)
-        if (fold_case ? strcasecmp(list->name, name) == 0 : strcmp(list->name, name) == 0)
-            return slice_of(list->value);
+    for (const struct field *f = list->first; f; f = f->next)
+        if (fold_case ? strcasecmp(f->name, name) == 0 : strcmp(f->name, name) == 0)
+            return slice_of(f->value);
     return (struct slice){NULL, 0};
 }
 
@@ -103,17 +105,17 @@ struct slice http_body(const struct http_exchange *x)
 
 struct slice http_header(const struct http_exchange *x, const char *name)
 {
-    return field_find(x->headers, name, true);
+    return field_find(&x->headers, name, true);
 }
 
 struct slice http_query(const struct http_exchange *x, const char *name)
 {
-    return field_find(x->query, name, false);
+    return field_find(&x->query, name, false);
 }
 
 struct slice http_param(const struct http_exchange *x, const char *name)
 {
-    return field_find(x->params, name, false);
+    return field_find(&x->params, name, false);
 }
 
 /* ---- the connection's side ------------------------------------------------------ */
@@ -121,10 +123,8 @@ struct slice http_param(const struct http_exchange *x, const char *name)
 void exchange_resume(struct http_exchange *x)
 {
     x->dirty = false;
-    if (x->suspended && x->connection) {
-        x->suspended = false;
-        MHD_resume_connection(x->connection);
-    }
+    if (x->connection)
+        io_wake(x->connection);
 }
 
 void exchange_client_gone(struct http_exchange *x)
@@ -233,6 +233,7 @@ static bool may_write(struct http_exchange *x)
         return false;
     if (x->out.len - x->out_begin > HTTP_MAX_UNREAD || x->out.failed) {
         x->gone = true;
+        x->dirty = true;
         return false;
     }
     if (x->out_begin > HTTP_STREAM_BLOCK && x->out_begin * 2 > x->out.len) {
@@ -392,7 +393,6 @@ bool http_inner(struct http_exchange *outer, enum http_method method, const char
     }
     x->done = done;
     x->done_arg = arg;
-    x->phase = PHASE_WORK;
     x->with_workers = true;
     pthread_mutex_lock(&outer->lock);
     x->inner_next = outer->inners;

@@ -1,10 +1,10 @@
 /* http.h - the HTTP server: connections in, exchanges to handlers, bytes out.
  *
- * An exchange is one request and its answer. Connections are kept by
- * libmicrohttpd's epoll threads; handlers run on this room's own workers, so
- * that one of them may parse, render and tokenize without holding up the
- * others' sockets. A handler that has to wait for something returns, and is
- * stepped again after http_wake: a thousand waiting exchanges cost no thread.
+ * An exchange is one request and its answer. A few threads move the bytes of all
+ * connections and never wait; handlers run on workers, so that one of them may
+ * parse, render and tokenize without holding up the others' sockets. A handler
+ * that has to wait for something returns, and is stepped again after http_wake: a
+ * thousand waiting exchanges cost no thread.
  *
  *   handler(x) -> http_reply(x, ...)                    answered at once, or
  *              -> http_continue(x, step, state, free)   answered by later steps
@@ -12,7 +12,7 @@
  *
  * One exchange is never handled by two workers at once. Unless said otherwise a
  * function of an exchange belongs in its handler or step.
- * Depends on: base, libmicrohttpd, gnutls. */
+ * Depends on: base, gnutls. */
 #ifndef MLXCEL_HTTP_HTTP_H
 #define MLXCEL_HTTP_HTTP_H
 

@@ -1,32 +1,38 @@
 /* internal.h - what the files of this room share.
  *
  * Locks, in the order they may be taken: server->lock, exchange->lock, then
- * libmicrohttpd's own; crew->lock is a leaf and never held while calling out.
+ * io->lock and crew->lock, which are leaves and never held while calling out.
  *
  * References of an exchange: one of its connection, one of its handler (until it
  * ended), one while queued or run, one of each inner exchange. */
 #ifndef MLXCEL_HTTP_INTERNAL_H
 #define MLXCEL_HTTP_INTERNAL_H
 
+#include "http/framing.h"
 #include "http/http.h"
 
-#include <microhttpd.h>
+#include <gnutls/gnutls.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/types.h>
 
 enum {
-    HTTP_MAX_HEAD = 16 << 10,     /* request line and headers; past it: 431 */
-    HTTP_POOL = 48 << 10,         /* libmicrohttpd's memory for one connection */
+    HTTP_BLOCK = 64 << 10,        /* bytes read, or taken from a file, at once */
     HTTP_STREAM_BLOCK = 16 << 10, /* most bytes of a stream in one chunk */
     HTTP_MAX_UNREAD = 32 << 20,   /* a reader that far behind is given up */
     HTTP_SWALLOW = 8 << 20,       /* of a refused body, so that the answer arrives */
-    HTTP_WATCH_MS = 200,          /* the watcher's period */
+    HTTP_LINGER_MS = 2000,        /* for the client to take the last answer */
+    HTTP_LOOK_MS = 200,           /* how often clocks are looked at */
     HTTP_MAX_CONNECTIONS = 32 << 10
 };
 
 struct field {
     const char *name, *value;
     struct field *next;
+};
+
+struct fields {
+    struct field *first, *last;
 };
 
 /* ---- workers.c: the threads that run handlers and steps -------------------- */
@@ -49,13 +55,6 @@ void crew_run(struct crew *crew, struct http_exchange *x);
 
 /* ---- exchange.c -------------------------------------------------------------- */
 
-enum phase {
-    PHASE_HEAD, /* the head is not judged yet */
-    PHASE_BODY, /* receiving, or swallowing a refused body */
-    PHASE_WORK, /* with the workers */
-    PHASE_SENT  /* the answer is libmicrohttpd's */
-};
-
 struct http_exchange {
     struct http_server *server;
     atomic_int references;
@@ -67,15 +66,9 @@ struct http_exchange {
     bool is_head;
     struct slice raw_target; /* as sent */
     struct slice path, route_path;
-    struct field *headers, *query, *params;
+    struct fields headers, query, params;
     struct str body;
-    bool oversized;
-    uint64_t n_swallowed;
-    const struct http_route *route;
-
-    /* Only the thread that runs the connection, then only the workers. */
-    enum phase phase;
-    struct connection *place;
+    const struct http_route *route; /* NULL: answered by what the head says */
 
     /* The actor; run belongs to crew->lock, the rest to the running worker. */
     enum run_state run;
@@ -85,19 +78,18 @@ struct http_exchange {
     void *state;
     void (*release)(void *state);
 
-    pthread_mutex_t lock;              /* guards what follows */
-    struct MHD_Connection *connection; /* NULL once it is done with us */
-    bool suspended;
-    bool with_workers; /* from PHASE_WORK on, if it got there */
-    bool gone;         /* nobody reads any more */
-    bool ended;        /* the handler's side is done */
-    bool abandoned;    /* ended without a whole answer */
-    bool answered;     /* status and headers are settled */
+    pthread_mutex_t lock;          /* guards what follows */
+    struct connection *connection; /* NULL once it is done with us */
+    bool with_workers;             /* from when the workers have it */
+    bool gone;                     /* nobody reads any more */
+    bool ended;                    /* the handler's side is done */
+    bool abandoned;                /* ended without a whole answer */
+    bool answered;                 /* status and headers are settled */
     bool streaming;
     bool dirty; /* the connection has something new to look at */
     int status;
     char content_type[96];
-    struct field *answer_headers;
+    struct fields answer_headers;
     struct str out; /* bytes not handed over yet start at out_begin */
     size_t out_begin;
     int file_fd; /* a static file's answer; -1: none */
@@ -121,34 +113,145 @@ void exchange_run(struct http_exchange *x);
 void exchange_client_gone(struct http_exchange *x);
 /* Something was written: let the connection look. Under x->lock. */
 void exchange_resume(struct http_exchange *x);
-bool exchange_add_field(struct http_exchange *x, struct field **list, struct slice name,
+bool exchange_add_field(struct http_exchange *x, struct fields *list, struct slice name,
                         struct slice value);
 /* A comment line if the stream was silent for long enough. */
 void exchange_ping(struct http_exchange *x, uint64_t now_us);
-struct slice field_find(const struct field *list, const char *name, bool fold_case);
+struct slice field_find(const struct fields *list, const char *name, bool fold_case);
 
-/* ---- connection.c: libmicrohttpd's callbacks ------------------------------------ */
+/* ---- admit.c: what a request's head decides ------------------------------------ */
 
-/* A connection, from accept to close. Under server->lock. */
-struct connection {
-    struct connection *previous, *next;
-    int fd;
-    uint64_t since_us;             /* since when it waits for what it waits for */
-    bool receiving;                /* waiting for a head or a body */
-    bool hung_up;                  /* the peer sends no more */
-    struct http_exchange *working; /* the one with the workers; told of a hang-up */
+/* Read the head into the exchange; then x->route is set, or x is answered. */
+void admit_head(struct http_exchange *x, const struct head *head);
+/* Answer that the body is too large. */
+void admit_refuse_size(struct http_exchange *x);
+
+/* ---- tls.c: the key and the certificate ------------------------------------------- */
+
+struct tls {
+    gnutls_certificate_credentials_t credentials; /* NULL: no TLS */
+    gnutls_priority_t priorities;
 };
 
-void *connection_target(void *cls, const char *target, struct MHD_Connection *connection);
-enum MHD_Result connection_access(void *cls, struct MHD_Connection *connection, const char *url,
-                                  const char *method, const char *version, const char *upload,
-                                  size_t *upload_size, void **con_cls);
-void connection_completed(void *cls, struct MHD_Connection *connection, void **con_cls,
-                          enum MHD_RequestTerminationCode code);
-void connection_notify(void *cls, struct MHD_Connection *connection, void **socket_context,
-                       enum MHD_ConnectionNotificationCode code);
-/* Leave percent escapes alone: we decode ourselves, NUL and all. */
-size_t connection_keep_escapes(void *cls, struct MHD_Connection *connection, char *text);
+/* Read both files, checked to be a key and the certificate that belongs to it. */
+bool tls_open(struct tls *tls, const char *key_file, const char *cert_file, struct error *err);
+void tls_close(struct tls *tls);
+
+/* ---- transport.c: bytes over a socket, with TLS or without ------------------------- */
+
+struct transport {
+    int fd;
+    gnutls_session_t tls; /* NULL: none */
+    bool resumes;         /* a record waits in the session to be sent on */
+};
+
+/* Instead of a number of bytes. */
+enum { TRANSPORT_AGAIN = -1, TRANSPORT_FAILED = -2 };
+
+/* Takes fd over, also when it fails. */
+bool transport_open(struct transport *t, int fd, const struct tls *tls);
+/* 0: done. TRANSPORT_AGAIN: *wants_write says for what it waits. */
+int transport_handshake(struct transport *t, bool *wants_write);
+/* Bytes read, 0 at the end. */
+ssize_t transport_read(struct transport *t, void *out, size_t size);
+/* Bytes written. After TRANSPORT_AGAIN the next call must begin with the same. */
+ssize_t transport_write(struct transport *t, const void *data, size_t len);
+/* Say that nothing more is written. */
+void transport_finish(struct transport *t);
+/* Read what the peer still sends and forget it; bytes, 0 at the end. */
+ssize_t transport_discard(struct transport *t, void *scratch, size_t size);
+void transport_close(struct transport *t);
+
+/* ---- connection.c: from accept to close ----------------------------------------------- */
+
+enum connection_state {
+    CONNECTION_HANDSHAKE,
+    CONNECTION_HEAD,   /* waiting for a head, or in the middle of one */
+    CONNECTION_BODY,   /* receiving, or swallowing a refused body */
+    CONNECTION_WORK,   /* the exchange is with the workers */
+    CONNECTION_ANSWER, /* writing */
+    CONNECTION_LINGER  /* nothing more is said; what the client says is forgotten */
+};
+
+/* Belongs to the thread of its io, but for woken and woken_next, which belong to
+ * io->lock. */
+struct connection {
+    struct http_server *server;
+    struct io *io;
+    struct connection *previous, *next; /* in io->connections */
+    struct transport transport;
+    enum connection_state state;
+    uint64_t since_us; /* since when it waits for what it waits for */
+    uint32_t interest; /* the events that epoll is asked for */
+    int n_turns;       /* left before others have theirs */
+    bool may_read;     /* the socket has bytes, or may have some */
+    bool wants_write;  /* it takes no more for now */
+    bool hung_up;      /* the peer sends no more */
+    bool keep;         /* another request may follow this one */
+    bool finished;     /* to be closed */
+
+    struct str in; /* read, not parsed yet; starts at in_begin */
+    size_t in_begin;
+    struct head head;
+    struct body body;
+    uint64_t n_swallowed;
+    struct http_exchange *x; /* from the end of its head to the end of its answer */
+    struct str out;          /* to be written; starts at out_begin */
+    size_t out_begin;
+    bool is_chunked, is_whole; /* the answer: framed in chunks; all of it is in out */
+
+    bool woken;
+    struct connection *woken_next;
+};
+
+/* Takes fd over. NULL: out of memory, and fd is closed. */
+struct connection *connection_create(struct io *io, int fd);
+/* Go as far as it goes; frees the connection when it is over. */
+void connection_turn(struct connection *c, uint32_t events);
+/* Close it if it has waited for too long. */
+void connection_look(struct connection *c, uint64_t now_us);
+void connection_close(struct connection *c);
+
+/* ---- answer.c: how an answer is written -------------------------------------------------- */
+
+enum answer { ANSWER_MORE, ANSWER_WAIT, ANSWER_END, ANSWER_FAILED };
+
+/* Put the head of the settled answer into c->out. */
+void answer_begin(struct connection *c);
+/* Put more of the answer into c->out, which is empty. ANSWER_WAIT: its exchange
+ * has to write first. ANSWER_FAILED: there is no more, and it is not whole. */
+enum answer answer_fill(struct connection *c);
+
+/* ---- io.c: the threads that move bytes ----------------------------------------------------- */
+
+struct io {
+    struct http_server *server;
+    int epoll, wake;
+    pthread_t thread;
+    bool running;
+    atomic_bool stop;
+    char *block;     /* HTTP_BLOCK bytes of scratch */
+    int64_t date_at; /* date is the text of that second */
+    char date[40];
+    struct connection *connections;
+
+    pthread_mutex_t lock; /* guards what follows; a leaf */
+    int *arrivals;        /* n_arrivals accepted sockets */
+    size_t n_arrivals, arrivals_capacity;
+    struct connection *first_woken, *last_woken;
+    size_t n_woken;
+};
+
+bool io_start(struct http_server *server, unsigned n, struct error *err);
+/* Close every connection and end the threads. */
+void io_stop(struct http_server *server);
+/* Hand an accepted socket over; server->n_connections counts it already. */
+void io_add(struct io *io, int fd);
+/* Make the connection's thread look at it. From any thread that knows that the
+ * connection lives: under the lock of its exchange, or its own thread. */
+void io_wake(struct connection *c);
+/* Forget that it was woken. */
+void io_forget(struct connection *c);
 
 /* ---- route.c ----------------------------------------------------------------------- */
 
@@ -160,7 +263,7 @@ bool target_parse(struct http_exchange *x, struct slice target);
 const struct http_route *route_find(const struct http_server *server, struct http_exchange *x,
                                     enum http_method method, struct slice path);
 
-/* ---- cors.c, keys.c, statics.c, listen.c, tls.c -------------------------------------- */
+/* ---- cors.c, keys.c, statics.c, listen.c -------------------------------------- */
 
 /* Settings of the front, copied. */
 struct front {
@@ -187,25 +290,6 @@ bool statics_answer(const struct front *front, struct http_exchange *x);
 int listen_open(const struct http_settings *settings, int32_t *port, char **address,
                 struct error *err);
 
-/* The PEM texts, checked to be a key and the certificate that belongs to it. */
-bool tls_load(const char *key_file, const char *cert_file, struct str *key, struct str *cert,
-              struct error *err);
-
-/* ---- watch.c: hang-ups, pings, slow clients ---------------------------------------------- */
-
-struct watch {
-    int epoll, wake;
-    pthread_t thread;
-    bool running;
-    atomic_bool stop;
-};
-
-bool watch_start(struct http_server *server, struct error *err);
-void watch_stop(struct http_server *server);
-/* Notice when the peer of place hangs up; under server->lock. */
-void watch_add(struct http_server *server, struct connection *place);
-void watch_remove(struct http_server *server, struct connection *place);
-
 /* ---- accept.c: the thread that takes new connections ------------------------------------- */
 
 struct acceptor {
@@ -215,7 +299,7 @@ struct acceptor {
     atomic_bool stop;
 };
 
-/* Hand what arrives at server->listen_fd to the daemon, which must run. */
+/* Hand what arrives at server->listen_fd to the threads of io.c, which must run. */
 bool accept_start(struct http_server *server, struct error *err);
 /* From here on new connections are refused; those handed over go on. */
 void accept_stop(struct http_server *server);
@@ -235,19 +319,17 @@ struct http_server {
     int32_t port;
     char *address;
     char *socket_path; /* to unlink; NULL: none */
-    struct MHD_Daemon *daemon;
+    struct tls tls;
     atomic_bool ready, stopping, closing;
 
     struct crew crew;
-    struct watch watch;
+    struct io *ios;
+    unsigned n_ios;
     struct acceptor acceptor;
     atomic_size_t n_connections;
 
     pthread_mutex_t lock; /* guards what follows */
     pthread_cond_t ended;
-    struct connection *connections;
-    struct connection **by_fd;
-    size_t n_by_fd;
     struct http_exchange *exchanges;
     size_t n_exchanges;
 };

@@ -16,9 +16,9 @@ bool key_is_valid(const struct front *front, struct http_exchange *x)
 {
     if (front->n_keys == 0)
         return true;
-    struct slice given = field_find(x->headers, "Authorization", true);
+    struct slice given = field_find(&x->headers, "Authorization", true);
     if (given.len == 0)
-        given = field_find(x->headers, "X-Api-Key", true);
+        given = field_find(&x->headers, "X-Api-Key", true);
     if (slice_starts_with(given, SLICE("Bearer ")))
         given = slice_from(given, 7);
     bool valid = false;

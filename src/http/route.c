@@ -77,7 +77,7 @@ bool target_parse(struct http_exchange *x, struct slice target)
 
 /* Match segment by segment; params receives what the ":name" ones matched. */
 static bool match(struct http_exchange *x, const char *pattern, struct slice path,
-                  struct field **params)
+                  struct fields *params)
 {
     struct slice rest = slice_of(pattern);
     while (rest.len > 0 && path.len > 0) {
@@ -108,7 +108,7 @@ const struct http_route *route_find(const struct http_server *server, struct htt
         return NULL;
     for (size_t i = 0; i < server->n_routes; i++) {
         const struct http_route *route = &server->routes[i];
-        struct field *params = NULL;
+        struct fields params = {0};
         if (route->method == method && match(x, route->path, path, &params)) {
             x->params = params;
             return route;

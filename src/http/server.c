@@ -59,53 +59,6 @@ static bool copy_front(struct front *front, const struct http_settings *s, struc
     return statics_open(front, s->static_folder, err);
 }
 
-static void quiet(void *cls, const char *format, va_list args)
-{
-    (void)cls;
-    char line[512];
-    vsnprintf(line, sizeof line, format, args);
-    size_t len = strlen(line);
-    while (len > 0 && line[len - 1] == '\n')
-        line[--len] = 0;
-    log_debug("http: %s", line);
-}
-
-static bool start_daemon(struct http_server *server, const struct http_settings *s,
-                         const struct str *key, const struct str *cert, struct error *err)
-{
-    unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_USE_NO_LISTEN_SOCKET |
-                     MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ITC | MHD_USE_ERROR_LOG;
-    unsigned n_threads = n_socket_threads(s->n_workers);
-    struct MHD_OptionItem options[20];
-    size_t n = 0;
-#define OPTION(name, number, pointer)                                                              \
-    options[n++] = (struct MHD_OptionItem){name, (intptr_t)(number), (void *)(pointer)}
-    OPTION(MHD_OPTION_EXTERNAL_LOGGER, (intptr_t)quiet, NULL);
-    OPTION(MHD_OPTION_THREAD_POOL_SIZE, n_threads, NULL);
-    /* Never its limit but ours: a client past it waits, and is not cut off. */
-    OPTION(MHD_OPTION_CONNECTION_LIMIT, 2 * HTTP_MAX_CONNECTIONS, NULL);
-    OPTION(MHD_OPTION_CONNECTION_MEMORY_LIMIT, HTTP_POOL, NULL);
-    OPTION(MHD_OPTION_CONNECTION_TIMEOUT, s->timeout_s > 0 ? s->timeout_s : 0, NULL);
-    OPTION(MHD_OPTION_URI_LOG_CALLBACK, (intptr_t)connection_target, server);
-    OPTION(MHD_OPTION_UNESCAPE_CALLBACK, (intptr_t)connection_keep_escapes, NULL);
-    OPTION(MHD_OPTION_NOTIFY_COMPLETED, (intptr_t)connection_completed, server);
-    OPTION(MHD_OPTION_NOTIFY_CONNECTION, (intptr_t)connection_notify, server);
-    if (key->len > 0) {
-        flags |= MHD_USE_TLS;
-        OPTION(MHD_OPTION_HTTPS_MEM_KEY, 0, key->data);
-        OPTION(MHD_OPTION_HTTPS_MEM_CERT, 0, cert->data);
-        OPTION(MHD_OPTION_HTTPS_PRIORITIES, 0, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2");
-    }
-    OPTION(MHD_OPTION_END, 0, NULL);
-#undef OPTION
-    server->daemon = MHD_start_daemon(flags, 0, NULL, NULL, connection_access, server,
-                                      MHD_OPTION_ARRAY, options, MHD_OPTION_END);
-    if (!server->daemon)
-        return error_set(err, ERR_IO, "the HTTP server on %s could not be started",
-                         server->address);
-    return true;
-}
-
 /* Wait until no exchange is left, at most timeout_ms. */
 static void wait_until_ended(struct http_server *server, uint32_t timeout_ms)
 {
@@ -127,19 +80,17 @@ static void wait_until_ended(struct http_server *server, uint32_t timeout_ms)
 static void server_free(struct http_server *server)
 {
     accept_stop(server);
-    if (server->daemon)
-        MHD_stop_daemon(server->daemon);
+    io_stop(server);
     wait_until_ended(server, 500);
     size_t n = http_server_n_exchanges(server);
     if (n > 0)
         log_warn("http: %zu requests did not end in time", n);
-    watch_stop(server);
     crew_stop(&server->crew);
     if (server->socket_path)
         unlink(server->socket_path);
     free(server->socket_path);
     free(server->address);
-    free(server->by_fd);
+    tls_close(&server->tls);
     free(server->front.static_root);
     arena_free(&server->front.arena);
     pthread_cond_destroy(&server->ended);
@@ -150,7 +101,6 @@ static void server_free(struct http_server *server)
 bool http_server_start(const struct http_settings *settings, struct http_server **out,
                        struct error *err)
 {
-    struct str key = {0}, cert = {0};
     struct http_server *server = calloc(1, sizeof *server);
     *out = NULL;
     if (!server)
@@ -161,7 +111,7 @@ bool http_server_start(const struct http_settings *settings, struct http_server 
     pthread_cond_init(&server->ended, &monotonic);
     pthread_condattr_destroy(&monotonic);
     pthread_mutex_init(&server->lock, NULL);
-    server->listen_fd = server->acceptor.wake = server->watch.epoll = server->watch.wake = -1;
+    server->listen_fd = server->acceptor.wake = -1;
     server->routes = settings->routes;
     server->n_routes = settings->n_routes;
     server->context = settings->context;
@@ -177,7 +127,7 @@ bool http_server_start(const struct http_settings *settings, struct http_server 
         goto failed;
     }
     if (!copy_front(&server->front, settings, err) ||
-        (has_key && !tls_load(key_file, cert_file, &key, &cert, err)))
+        (has_key && !tls_open(&server->tls, key_file, cert_file, err)))
         goto failed;
     server->listen_fd = listen_open(settings, &server->port, &server->address, err);
     if (server->listen_fd < 0)
@@ -188,16 +138,12 @@ bool http_server_start(const struct http_settings *settings, struct http_server 
         error_memory(err);
         goto failed;
     }
-    if (!crew_start(&server->crew, settings->n_workers, err) || !watch_start(server, err) ||
-        !start_daemon(server, settings, &key, &cert, err) || !accept_start(server, err))
+    if (!crew_start(&server->crew, settings->n_workers, err) ||
+        !io_start(server, n_socket_threads(settings->n_workers), err) || !accept_start(server, err))
         goto failed;
-    str_free(&key);
-    str_free(&cert);
     *out = server;
     return true;
 failed:
-    str_free(&key);
-    str_free(&cert);
     server_free(server);
     return false;
 }

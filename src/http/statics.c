@@ -155,14 +155,14 @@ bool statics_answer(const struct front *front, struct http_exchange *x)
              (unsigned long long)info.st_mtim.tv_sec, (unsigned long)info.st_mtim.tv_nsec);
     http_answer_header(x, "ETag", text);
     http_answer_header(x, "Accept-Ranges", "bytes");
-    struct slice known = field_find(x->headers, "If-None-Match", true);
+    struct slice known = field_find(&x->headers, "If-None-Match", true);
     if (known.len > 0 && (slice_equal_text(known, "*") || strstr(known.data, text))) {
         close(fd);
         http_reply(x, 304, NULL, SLICE(""));
         return true;
     }
-    struct slice if_range = field_find(x->headers, "If-Range", true);
-    struct slice wanted = field_find(x->headers, "Range", true);
+    struct slice if_range = field_find(&x->headers, "If-Range", true);
+    struct slice wanted = field_find(&x->headers, "Range", true);
     if (if_range.len > 0 && !slice_equal_text(if_range, text))
         wanted = SLICE("");
     int status = 200;

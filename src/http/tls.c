@@ -2,7 +2,6 @@
 #include "http/internal.h"
 
 #include <errno.h>
-#include <gnutls/gnutls.h>
 #include <gnutls/x509.h>
 #include <stdio.h>
 
@@ -31,15 +30,12 @@ static gnutls_datum_t datum(const struct str *text)
     return (gnutls_datum_t){(unsigned char *)text->data, (unsigned)text->len};
 }
 
-bool tls_load(const char *key_file, const char *cert_file, struct str *key, struct str *cert,
-              struct error *err)
+/* What the two files hold, and whether they belong together. */
+static bool take_pair(struct tls *tls, const char *key_file, const char *cert_file,
+                      const struct str *key, const struct str *cert, struct error *err)
 {
-    if (!read_pem("key", key_file, key, err) || !read_pem("certificate", cert_file, cert, err))
-        return false;
-
     gnutls_datum_t key_pem = datum(key), cert_pem = datum(cert);
     gnutls_x509_privkey_t parsed_key = NULL;
-    gnutls_certificate_credentials_t pair = NULL;
     gnutls_x509_crt_t *chain = NULL;
     unsigned n_chain = 0;
     bool ok = false;
@@ -58,9 +54,10 @@ bool tls_load(const char *key_file, const char *cert_file, struct str *key, stru
                   gnutls_strerror(code));
         goto out;
     }
-    code = gnutls_certificate_allocate_credentials(&pair);
+    code = gnutls_certificate_allocate_credentials(&tls->credentials);
     if (code == 0)
-        code = gnutls_certificate_set_x509_key_mem(pair, &cert_pem, &key_pem, GNUTLS_X509_FMT_PEM);
+        code = gnutls_certificate_set_x509_key_mem(tls->credentials, &cert_pem, &key_pem,
+                                                   GNUTLS_X509_FMT_PEM);
     if (code < 0) {
         error_set(err, ERR_FORMAT, "TLS key %s does not belong to certificate %s: %s", key_file,
                   cert_file, gnutls_strerror(code));
@@ -73,7 +70,32 @@ out:
     gnutls_free(chain);
     if (parsed_key)
         gnutls_x509_privkey_deinit(parsed_key);
-    if (pair)
-        gnutls_certificate_free_credentials(pair);
     return ok;
+}
+
+bool tls_open(struct tls *tls, const char *key_file, const char *cert_file, struct error *err)
+{
+    struct str key = {0}, cert = {0};
+    *tls = (struct tls){0};
+    bool ok = read_pem("key", key_file, &key, err) &&
+              read_pem("certificate", cert_file, &cert, err) &&
+              take_pair(tls, key_file, cert_file, &key, &cert, err);
+    str_free(&key);
+    str_free(&cert);
+    if (!ok)
+        return false;
+    int code =
+        gnutls_priority_init(&tls->priorities, "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2", NULL);
+    if (code < 0)
+        return error_set(err, ERR_IO, "TLS cannot be set up: %s", gnutls_strerror(code));
+    return true;
+}
+
+void tls_close(struct tls *tls)
+{
+    if (tls->credentials)
+        gnutls_certificate_free_credentials(tls->credentials);
+    if (tls->priorities)
+        gnutls_priority_deinit(tls->priorities);
+    *tls = (struct tls){0};
 }

@@ -5,12 +5,15 @@
 #include "base/clock.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
+#include <gnutls/x509.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 struct visit {
@@ -134,6 +137,28 @@ static void silent_route(struct http_exchange *x, void *context)
     http_continue(x, silent_step, visit_begin(x, context), visit_release);
 }
 
+static void flood_step(struct http_exchange *x, void *state)
+{
+    struct visit *visit = state;
+    if (http_client_gone(x) || http_is_stopping(x)) {
+        atomic_fetch_add(&visit->house->n_gone, 1);
+        http_abandon(x);
+        return;
+    }
+    if (visit->at++ == 0)
+        http_stream_begin(x, 200, "text/plain", 0);
+    char *block = calloc(1, FLOOD_BLOCK);
+    http_write(x, (struct slice){block, FLOOD_BLOCK});
+    free(block);
+    atomic_fetch_add(&visit->house->n_blocks, 1);
+    http_wake(x);
+}
+
+static void flood_route(struct http_exchange *x, void *context)
+{
+    http_continue(x, flood_step, visit_begin(x, context), visit_release);
+}
+
 static void form(struct http_exchange *x, void *context)
 {
     (void)context;
@@ -211,7 +236,7 @@ static const struct http_route routes[] = {
     {HTTP_GET, "/wait", wait_route, false},     {HTTP_POST, "/wait", wait_route, false},
     {HTTP_GET, "/stream", stream_route, false}, {HTTP_GET, "/silent", silent_route, false},
     {HTTP_POST, "/form", form, false},          {HTTP_POST, "/outer", outer_route, false},
-    {HTTP_GET, "/item/:id", item, false},
+    {HTTP_GET, "/item/:id", item, false},       {HTTP_GET, "/flood", flood_route, false},
 };
 
 struct http_settings house_settings(struct house *house)
@@ -299,4 +324,118 @@ bool comes_to(atomic_int *counter, int n)
     for (int i = 0; i < 300 && atomic_load(counter) < n; i++)
         clock_sleep_ms(10);
     return atomic_load(counter) >= n;
+}
+
+/* ---- with TLS ------------------------------------------------------------------- */
+
+static void write_text(const char *path, gnutls_datum_t text)
+{
+    FILE *file = fopen(path, "wb");
+    assert_non_null(file);
+    assert_int_equal(fwrite(text.data, 1, text.size, file), text.size);
+    fclose(file);
+    gnutls_free(text.data);
+}
+
+/* A key and a certificate that it signed itself. */
+static void write_pair(const char *key_path, const char *cert_path)
+{
+    gnutls_x509_privkey_t key;
+    gnutls_x509_crt_t cert;
+    gnutls_datum_t text;
+    assert_int_equal(gnutls_x509_privkey_init(&key), 0);
+    assert_int_equal(gnutls_x509_privkey_generate(
+                         key, GNUTLS_PK_ECDSA, GNUTLS_CURVE_TO_BITS(GNUTLS_ECC_CURVE_SECP256R1), 0),
+                     0);
+    assert_int_equal(gnutls_x509_crt_init(&cert), 0);
+    assert_int_equal(gnutls_x509_crt_set_version(cert, 3), 0);
+    assert_int_equal(gnutls_x509_crt_set_serial(cert, "\1", 1), 0);
+    assert_int_equal(gnutls_x509_crt_set_dn(cert, "CN=localhost", NULL), 0);
+    assert_int_equal(gnutls_x509_crt_set_activation_time(cert, time(NULL) - 3600), 0);
+    assert_int_equal(gnutls_x509_crt_set_expiration_time(cert, time(NULL) + 3600), 0);
+    assert_int_equal(gnutls_x509_crt_set_key(cert, key), 0);
+    assert_int_equal(gnutls_x509_crt_sign2(cert, cert, key, GNUTLS_DIG_SHA256, 0), 0);
+    assert_int_equal(gnutls_x509_privkey_export2(key, GNUTLS_X509_FMT_PEM, &text), 0);
+    write_text(key_path, text);
+    assert_int_equal(gnutls_x509_crt_export2(cert, GNUTLS_X509_FMT_PEM, &text), 0);
+    write_text(cert_path, text);
+    gnutls_x509_crt_deinit(cert);
+    gnutls_x509_privkey_deinit(key);
+}
+
+void client_open(struct client *client, const struct http_server *server,
+                 gnutls_certificate_credentials_t trust)
+{
+    struct timeval patience = {.tv_sec = 5};
+    *client = (struct client){.fd = client_connect(server)};
+    setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    if (!trust)
+        return;
+    assert_int_equal(gnutls_init(&client->tls, GNUTLS_CLIENT), 0);
+    gnutls_set_default_priority(client->tls);
+    gnutls_credentials_set(client->tls, GNUTLS_CRD_CERTIFICATE, trust);
+    gnutls_transport_set_int(client->tls, client->fd);
+    int code;
+    do
+        code = gnutls_handshake(client->tls);
+    while (code < 0 && !gnutls_error_is_fatal(code));
+    assert_int_equal(code, 0);
+}
+
+void client_write(struct client *client, struct slice bytes)
+{
+    while (bytes.len > 0) {
+        ssize_t n = client->tls ? gnutls_record_send(client->tls, bytes.data, bytes.len)
+                                : send(client->fd, bytes.data, bytes.len, MSG_NOSIGNAL);
+        if (n <= 0)
+            return;
+        bytes = slice_from(bytes, (size_t)n);
+    }
+}
+
+char *client_read_all(struct client *client, int timeout_ms, bool *closed)
+{
+    struct str all = {0};
+    struct timeval patience = {.tv_sec = timeout_ms / 1000, .tv_usec = timeout_ms % 1000 * 1000};
+    char block[4096];
+    setsockopt(client->fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+    for (;;) {
+        ssize_t n = client->tls ? gnutls_record_recv(client->tls, block, sizeof block)
+                                : recv(client->fd, block, sizeof block, 0);
+        if (n <= 0) {
+            bool late = client->tls ? n == GNUTLS_E_AGAIN
+                                    : n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK);
+            *closed = !late;
+            break;
+        }
+        str_append(&all, block, (size_t)n);
+    }
+    return str_detach(&all);
+}
+
+void client_drop(struct client *client, bool abruptly)
+{
+    struct linger none = {.l_onoff = 1};
+    if (abruptly)
+        setsockopt(client->fd, SOL_SOCKET, SO_LINGER, &none, sizeof none);
+    close(client->fd);
+    if (client->tls)
+        gnutls_deinit(client->tls);
+}
+
+void tls_house_open(struct tls_house *t)
+{
+    memset(t, 0, sizeof *t);
+    snprintf(t->folder, sizeof t->folder, "/tmp/mlxcel-drops-XXXXXX");
+    assert_non_null(mkdtemp(t->folder));
+    snprintf(t->key, sizeof t->key, "%s/key.pem", t->folder);
+    snprintf(t->cert, sizeof t->cert, "%s/cert.pem", t->folder);
+    write_pair(t->key, t->cert);
+    struct http_settings settings = house_settings(&t->house);
+    settings.tls_key_file = t->key;
+    settings.tls_cert_file = t->cert;
+    t->server = house_open(&t->house, &settings);
+    unlink(t->key);
+    unlink(t->cert);
+    rmdir(t->folder);
 }

@@ -437,6 +437,39 @@ static void of_several_origins_the_matching_one_is_echoed(void **state)
     http_server_stop(server, 1000);
 }
 
+/* Whatever depends on who asks says so, or a cache shows one's answer to another. */
+static void a_reflected_origin_varies(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *origins;
+        bool credentials, varies;
+    } cases[] = {{"*", true, true},
+                 {"*", false, false},
+                 {"localhost", true, true},
+                 {"localhost", false, true},
+                 {"http://a.example", true, false},
+                 {"http://a.example,http://localhost", true, true}};
+    static const char *const origins[] = {"", "Origin: http://localhost\r\n",
+                                          "Origin: http://c.example\r\n"};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct house house = {0};
+        struct http_settings settings = house_settings(&house);
+        settings.cors_origins = cases[i].origins;
+        settings.cors_credentials = cases[i].credentials;
+        struct http_server *server = house_open(&house, &settings);
+        for (size_t k = 0; k < sizeof origins / sizeof *origins; k++) {
+            char request[200];
+            snprintf(request, sizeof request, "%s /health HTTP/1.1\r\nHost: a\r\n" CLOSE "%s\r\n",
+                     i % 2 ? "OPTIONS" : "GET", origins[k]);
+            char *answer = client_ask(server, request);
+            assert_int_equal(strstr(answer, "\r\nVary: Origin\r\n") != NULL, cases[i].varies);
+            free(answer);
+        }
+        http_server_stop(server, 1000);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -460,6 +493,7 @@ int main(void)
         cmocka_unit_test(a_bad_address_file_or_folder_is_named),
         cmocka_unit_test(the_blank_origin_header_is_sent),
         cmocka_unit_test(of_several_origins_the_matching_one_is_echoed),
+        cmocka_unit_test(a_reflected_origin_varies),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
