@@ -67,19 +67,11 @@ json_t *progress_to_json(const struct engine_event *event)
     return o;
 }
 
-/* Bytes of a piece that are whole UTF-8: what a token shows of itself. */
-static struct slice whole_utf8(struct slice text)
+/* The text of a token: without a character that is cut off at its end. */
+static json_t *token_text(struct slice bytes)
 {
-    size_t at = 0;
-    while (at < text.len) {
-        uint32_t codepoint;
-        bool valid = true;
-        size_t n = utf8_decode(text.data + at, text.len - at, &codepoint, &valid);
-        if (!valid)
-            break;
-        at += n;
-    }
-    return (struct slice){text.data, at};
+    bytes.len -= utf8_open_tail(bytes);
+    return json_string_from(bytes);
 }
 
 static json_t *prob_to_json(int32_t token, struct slice text, float prob, bool post_sampling)
@@ -89,7 +81,7 @@ static json_t *prob_to_json(int32_t token, struct slice text, float prob, bool p
         push(bytes, json_integer((unsigned char)text.data[i]));
     json_t *o = json_object();
     put(o, "id", json_integer(token));
-    put(o, "token", json_string_from(whole_utf8(text)));
+    put(o, "token", token_text(text));
     put(o, "bytes", bytes);
     if (post_sampling)
         put(o, "prob", json_real((double)prob));
@@ -98,17 +90,20 @@ static json_t *prob_to_json(int32_t token, struct slice text, float prob, bool p
     return o;
 }
 
-json_t *probs_to_json(const struct engine_token *tokens, size_t n, bool post_sampling,
-                      const struct tokenizer *tok)
+json_t *probs_to_json(const struct result *r)
 {
+    const struct tokenizer *tok = engine_tokenizer(r->api->engine);
+    bool post_sampling = r->g->post_sampling_probs, special = r->api->options->generation.special;
     json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < r->event->n_tokens; i++) {
+        const struct engine_token *token = &r->event->tokens[i];
         json_t *top = json_array();
-        for (size_t k = 0; k < tokens[i].n_top; k++)
-            push(top,
-                 prob_to_json(tokens[i].top[k].token, text_piece(tok, tokens[i].top[k].token, true),
-                              tokens[i].top[k].prob, post_sampling));
-        json_t *o = prob_to_json(tokens[i].token, tokens[i].text, tokens[i].prob, post_sampling);
+        for (size_t k = 0; k < token->n_top; k++) {
+            int32_t rival = token->top[k].token;
+            push(top, prob_to_json(rival, text_piece(tok, rival, special), token->top[k].prob,
+                                   post_sampling));
+        }
+        json_t *o = prob_to_json(token->token, token->text, token->prob, post_sampling);
         put(o, post_sampling ? "top_probs" : "top_logprobs", top);
         push(list, o);
     }
@@ -117,8 +112,7 @@ json_t *probs_to_json(const struct engine_token *tokens, size_t n, bool post_sam
 
 bool event_has_probs(const struct result *r)
 {
-    return r->g->sampling.n_probs > 0 && r->event->n_tokens > 0 &&
-           r->event->kind != ENGINE_EVENT_PROGRESS;
+    return r->event->n_tokens > 0;
 }
 
 bool finished_by_itself(const struct engine_event *event)

@@ -167,7 +167,9 @@ struct engine_token_prob {
 /* A sampled token with what n_probs asked for. */
 struct engine_token {
     int32_t token;
-    struct slice text;             /* its own bytes; empty for a control token */
+    struct slice text;             /* what was sent with it: bytes, where it completed a
+                                    * character all of it, where a stop string may
+                                    * follow none */
     float prob;                    /* of the token itself; 1 when n_probs is 0 */
     struct engine_token_prob *top; /* the n_top most probable, best first */
     size_t n_top;
@@ -186,10 +188,14 @@ struct engine_event {
      * become a stop string. DONE of a stream: what was still held back (mostly
      * empty). DONE otherwise: the whole text. Always valid UTF-8. */
     struct slice text;
-    /* TOKEN: one. DONE of a request without stream: all, with n_probs those of a
-     * stopping word cut off. */
+    /* With n_probs. TOKEN: one. DONE of a request without stream: all that were sent,
+     * those of a stopping word cut off. A token that left a character incomplete
+     * was not sent. */
     struct engine_token *tokens;
     size_t n_tokens;
+    /* TOKEN: one. DONE of a request without stream: all that were sampled. */
+    int32_t *ids;
+    size_t n_ids;
 
     /* PROGRESS */
     int32_t n_processed; /* prompt tokens done, the cached ones included */
