@@ -31,7 +31,7 @@ struct api {
     const char *bos, *eos;
     struct slice rerank_template;                 /* of a model that has one; empty */
     uint64_t metrics_prompt_us, metrics_prompt_n; /* at the last scrape, under metrics_lock */
-    uint64_t metrics_generation_us, metrics_generation_n;
+    uint64_t metrics_generation_us, metrics_generation_n; /* n: steps */
     pthread_mutex_t metrics_lock;
     int64_t started_at; /* unix seconds */
 };

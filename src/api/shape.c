@@ -41,6 +41,7 @@ json_t *timings_to_json(const struct engine_timings *t)
             t->t_last_token_us > t->t_prompt_end_us ? t->t_last_token_us - t->t_prompt_end_us : 1;
         predicted_ms = (double)us / 1000.0;
     }
+    int32_t n_steps = engine_timings_steps(t);
     json_t *o = json_object();
     put(o, "cache_n", json_integer(t->n_prompt_cached));
     put(o, "prompt_n", json_integer(t->n_prompt_processed));
@@ -49,8 +50,8 @@ json_t *timings_to_json(const struct engine_timings *t)
     put(o, "prompt_per_second", json_real(per(1000.0 * t->n_prompt_processed, prompt_ms)));
     put(o, "predicted_n", json_integer(t->n_generated));
     put(o, "predicted_ms", json_real(predicted_ms));
-    put(o, "predicted_per_token_ms", json_real(per(predicted_ms, t->n_generated)));
-    put(o, "predicted_per_second", json_real(per(1000.0 * t->n_generated, predicted_ms)));
+    put(o, "predicted_per_token_ms", json_real(per(predicted_ms, n_steps)));
+    put(o, "predicted_per_second", json_real(per(1000.0 * n_steps, predicted_ms)));
     return o;
 }
 

@@ -154,7 +154,8 @@ struct engine_timings {
     int32_t n_prompt_cached;    /* prompt tokens the slot already held */
     int32_t n_prompt_processed; /* prompt tokens computed */
     int32_t n_generated;
-    /* Microseconds on the monotonic clock; 0 while not reached. */
+    /* Microseconds on the monotonic clock; 0 while not reached. The prompt's end is
+     * that of what was computed of it so far. */
     uint64_t t_start_us, t_prompt_end_us, t_last_token_us;
     uint64_t t_now_us; /* when the event was made */
 };
@@ -227,6 +228,12 @@ struct engine_event {
     struct engine_event *next;
 };
 
+/* How many decode calls gave the tokens: the first comes from the prompt's. */
+static inline int32_t engine_timings_steps(const struct engine_timings *t)
+{
+    return t->n_generated > 0 ? t->n_generated - 1 : 0;
+}
+
 void engine_event_free(struct engine_event *event);
 
 /* ---- mailboxes: where events arrive, in order ------------------------------ */
@@ -297,7 +304,9 @@ void engine_slot_statuses_free(struct engine_slot_status *statuses, int32_t n);
 
 struct engine_metrics {
     uint64_t n_prompt_tokens, n_prompt_cached, n_generated; /* since start */
-    uint64_t n_prompt_shared; /* of n_prompt_tokens: taken from another slot's cache */
+    uint64_t n_generation_steps; /* decode calls of a slot that gave n_generated: a
+                                  * first token comes from its prompt's */
+    uint64_t n_prompt_shared;    /* of n_prompt_tokens: taken from another slot's cache */
     uint64_t t_prompt_us, t_generation_us;
     uint64_t n_decode_calls, n_busy_slots; /* slots summed over the decode calls */
     uint64_t n_tokens_max;                 /* most tokens a slot ever held */
