@@ -37,3 +37,9 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel)
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/bench.py $<TARGET_FILE:mlxcel>)
   set_tests_properties(cli.bench PROPERTIES LABELS slow TIMEOUT 300)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.answers COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/answers.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR}/models ${MLXCEL_SHARED})
+  set_tests_properties(cli.answers PROPERTIES TIMEOUT 120)
+endif()
