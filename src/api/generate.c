@@ -312,11 +312,12 @@ static bool prepare_results(struct flight *f, struct chat_parser *parser, struct
     return true;
 }
 
-/* A slot that does not exist means any, as clients rely on. */
+/* -1 is any; ids beyond the last slot count on from the first, as clients of the
+ * reference know it. */
 static int32_t slot_of(const struct api *api, const json_t *body)
 {
     int64_t id = member_integer(body, "id_slot", -1);
-    return id >= 0 && id < engine_n_slots(api->engine) ? (int32_t)id : -1;
+    return id == -1 ? -1 : (int32_t)((uint64_t)id % (uint64_t)engine_n_slots(api->engine));
 }
 
 /* Takes the prompt. NULL: out of memory. */

@@ -194,6 +194,11 @@ with Server("-b", "32", "-ub", "32", path=tale) as running:
     ids = running.post("/tokenize", content=" once upon")["tokens"]
     prompts_are_spelled(running, [MARK] + ids, MARK_TEXT + " once upon")
 
+with Server("-np", "3", path=tale) as running:
+    slots = [running.post("/completion", prompt="Once", n_predict=1, id_slot=i)["id_slot"]
+             for i in (0, 1, 2, 3, 4, 11, 2, 1)]
+    check("ids of slots count on from the first", slots == [0, 1, 2, 0, 1, 2, 2, 1], slots)
+
 with Server("--special", path=tale) as running:
     top = running.post("/completion", prompt="Once", n_predict=1, n_probs=N_VOCAB)
     named = {t["id"]: t["token"] for t in top["completion_probabilities"][0]["top_logprobs"]}

@@ -43,3 +43,9 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
     ${CMAKE_SOURCE_DIR}/models ${MLXCEL_SHARED})
   set_tests_properties(cli.answers PROPERTIES TIMEOUT 120)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.field_effects COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/field_effects.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR}/models ${CMAKE_CURRENT_SOURCE_DIR}/conformance/inventory.json)
+  set_tests_properties(cli.field_effects PROPERTIES LABELS slow TIMEOUT 600)
+endif()
