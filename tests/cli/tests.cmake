@@ -49,3 +49,9 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
     ${CMAKE_SOURCE_DIR}/models ${CMAKE_CURRENT_SOURCE_DIR}/conformance/inventory.json)
   set_tests_properties(cli.field_effects PROPERTIES LABELS slow TIMEOUT 600)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.body_members COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/body_members.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR})
+  set_tests_properties(cli.body_members PROPERTIES LABELS slow TIMEOUT 600)
+endif()
