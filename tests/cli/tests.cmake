@@ -55,3 +55,9 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
     ${CMAKE_SOURCE_DIR})
   set_tests_properties(cli.body_members PROPERTIES LABELS slow TIMEOUT 600)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.by_design COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/by_design.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR}/models)
+  set_tests_properties(cli.by_design PROPERTIES TIMEOUT 120)
+endif()
