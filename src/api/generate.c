@@ -312,11 +312,12 @@ static bool prepare_results(struct flight *f, struct chat_parser *parser, struct
     return true;
 }
 
-/* A slot that does not exist means any, as clients rely on. */
+/* -1 is any; ids beyond the last slot count on from the first, as clients of the
+ * reference know it. */
 static int32_t slot_of(const struct api *api, const json_t *body)
 {
     int64_t id = member_integer(body, "id_slot", -1);
-    return id >= 0 && id < engine_n_slots(api->engine) ? (int32_t)id : -1;
+    return id == -1 ? -1 : (int32_t)((uint64_t)id % (uint64_t)engine_n_slots(api->engine));
 }
 
 /* Takes the prompt. NULL: out of memory. */
@@ -345,6 +346,8 @@ static struct engine_request *make_request(const struct flight *f, size_t i,
     request->return_progress = g->return_progress;
     request->stop = g->stop;
     request->n_stop = g->n_stop;
+    request->preserved_tokens = g->preserved_tokens;
+    request->n_preserved_tokens = g->n_preserved_tokens;
     request->completion_id = arena_duplicate(&request->arena, slice_of(f->completion_id));
     request->owner_data = generation_hold(f->g);
     request->owner_free = generation_drop;
@@ -395,9 +398,9 @@ static bool start(struct flight *f, const json_t *body, struct prompts *prompts,
     f->n_results = prompts->n * (size_t)f->g->n_cmpl;
     if (f->surface == SURFACE_NATIVE || f->g->verbose)
         for (size_t i = 0; i < prompts->n; i++)
-            if (!tokens_to_text(tok, prompts->data[i].data, prompts->data[i].n,
-                                &f->prompt_texts[i]))
-                return error_memory(err);
+            if (!text_decode(tok, prompts->data[i].data, prompts->data[i].n, TEXT_SHOW_SPECIAL,
+                             &f->prompt_texts[i], err))
+                return false;
     if (!prepare_results(f, parser, err))
         return false;
     struct slice conversation = http_header(f->x, "X-Conversation-Id");

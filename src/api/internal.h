@@ -31,7 +31,7 @@ struct api {
     const char *bos, *eos;
     struct slice rerank_template;                 /* of a model that has one; empty */
     uint64_t metrics_prompt_us, metrics_prompt_n; /* at the last scrape, under metrics_lock */
-    uint64_t metrics_generation_us, metrics_generation_n;
+    uint64_t metrics_generation_us, metrics_generation_n; /* n: steps */
     pthread_mutex_t metrics_lock;
     int64_t started_at; /* unix seconds */
 };
@@ -199,6 +199,7 @@ struct result {
  * the whole answer. NULL or false: out of memory. */
 json_t *native_whole(struct result *r);
 bool native_partial(struct result *r, json_t *events);
+json_t *native_part(struct result *r); /* the data of native_partial's event */
 bool native_final(struct result *r, json_t *events);
 json_t *completions_whole(struct result *r);
 bool completions_partial(struct result *r, json_t *events);
@@ -223,8 +224,8 @@ bool event_push(json_t *events, const char *name, json_t *data); /* takes data *
 bool event_push_typed(json_t *events, const char *name, json_t *data);
 json_t *timings_to_json(const struct engine_timings *t);
 json_t *progress_to_json(const struct engine_event *event);
-json_t *probs_to_json(const struct engine_token *tokens, size_t n, bool post_sampling,
-                      const struct tokenizer *tok);
+/* What n_probs asked for, of the event's tokens. */
+json_t *probs_to_json(const struct result *r);
 /* Does the event carry what n_probs asked for? */
 bool event_has_probs(const struct result *r);
 bool finished_by_itself(const struct engine_event *event); /* eos or a stop string */

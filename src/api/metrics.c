@@ -25,11 +25,11 @@ static void windows(struct api *api, const struct engine_metrics *m, double *pro
     pthread_mutex_lock(&api->metrics_lock);
     *prompt = per_second(m->n_prompt_tokens - api->metrics_prompt_n,
                          m->t_prompt_us - api->metrics_prompt_us);
-    *predicted = per_second(m->n_generated - api->metrics_generation_n,
+    *predicted = per_second(m->n_generation_steps - api->metrics_generation_n,
                             m->t_generation_us - api->metrics_generation_us);
     api->metrics_prompt_n = m->n_prompt_tokens;
     api->metrics_prompt_us = m->t_prompt_us;
-    api->metrics_generation_n = m->n_generated;
+    api->metrics_generation_n = m->n_generation_steps;
     api->metrics_generation_us = m->t_generation_us;
     pthread_mutex_unlock(&api->metrics_lock);
 }

@@ -13,8 +13,8 @@ static const char *stop_name(enum engine_stop stop)
 static json_t *token_ids(const struct engine_event *event)
 {
     json_t *list = json_array();
-    for (size_t i = 0; i < event->n_tokens; i++)
-        push(list, json_integer(event->tokens[i].token));
+    for (size_t i = 0; i < event->n_ids; i++)
+        push(list, json_integer(event->ids[i]));
     return list;
 }
 
@@ -72,9 +72,7 @@ static json_t *final_object(struct result *r)
     put(o, "tokens_cached", json_integer(e->n_tokens_cached));
     put(o, "timings", timings_to_json(&e->timings));
     if (!g->stream && event_has_probs(r))
-        put(o, "completion_probabilities",
-            probs_to_json(e->tokens, e->n_tokens, g->post_sampling_probs,
-                          engine_tokenizer(r->api->engine)));
+        put(o, "completion_probabilities", probs_to_json(r));
     return project(g, o);
 }
 
@@ -88,7 +86,7 @@ bool native_final(struct result *r, json_t *events)
     return event_push(events, NULL, final_object(r));
 }
 
-bool native_partial(struct result *r, json_t *events)
+json_t *native_part(struct result *r)
 {
     const struct engine_event *e = r->event;
     bool is_progress = e->kind == ENGINE_EVENT_PROGRESS;
@@ -102,8 +100,11 @@ bool native_partial(struct result *r, json_t *events)
     put(o, "tokens_evaluated", json_integer(e->n_prompt));
     put_extras(r, o);
     if (event_has_probs(r))
-        put(o, "completion_probabilities",
-            probs_to_json(e->tokens, e->n_tokens, r->g->post_sampling_probs,
-                          engine_tokenizer(r->api->engine)));
-    return event_push(events, NULL, o);
+        put(o, "completion_probabilities", probs_to_json(r));
+    return o;
+}
+
+bool native_partial(struct result *r, json_t *events)
+{
+    return event_push(events, NULL, native_part(r));
 }

@@ -13,9 +13,7 @@ static json_t *usage(const struct engine_event *e)
 
 static json_t *logprobs(struct result *r)
 {
-    json_t *content = probs_to_json(r->event->tokens, r->event->n_tokens, r->g->post_sampling_probs,
-                                    engine_tokenizer(r->api->engine));
-    return json_pack("{s:o}", "content", content);
+    return json_pack("{s:o}", "content", probs_to_json(r));
 }
 
 /* The members around "choices". */
@@ -76,6 +74,8 @@ bool completions_final(struct result *r, json_t *events)
 bool completions_partial(struct result *r, json_t *events)
 {
     json_t *o = frame(r, "text_completion", one_of(text_choice(r, event_has_probs(r), NULL)));
+    if (r->g->verbose)
+        put(o, "__verbose", native_part(r));
     put_extras(r, o);
     return event_push(events, NULL, o);
 }

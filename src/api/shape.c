@@ -41,6 +41,7 @@ json_t *timings_to_json(const struct engine_timings *t)
             t->t_last_token_us > t->t_prompt_end_us ? t->t_last_token_us - t->t_prompt_end_us : 1;
         predicted_ms = (double)us / 1000.0;
     }
+    int32_t n_steps = engine_timings_steps(t);
     json_t *o = json_object();
     put(o, "cache_n", json_integer(t->n_prompt_cached));
     put(o, "prompt_n", json_integer(t->n_prompt_processed));
@@ -49,8 +50,8 @@ json_t *timings_to_json(const struct engine_timings *t)
     put(o, "prompt_per_second", json_real(per(1000.0 * t->n_prompt_processed, prompt_ms)));
     put(o, "predicted_n", json_integer(t->n_generated));
     put(o, "predicted_ms", json_real(predicted_ms));
-    put(o, "predicted_per_token_ms", json_real(per(predicted_ms, t->n_generated)));
-    put(o, "predicted_per_second", json_real(per(1000.0 * t->n_generated, predicted_ms)));
+    put(o, "predicted_per_token_ms", json_real(per(predicted_ms, n_steps)));
+    put(o, "predicted_per_second", json_real(per(1000.0 * n_steps, predicted_ms)));
     return o;
 }
 
@@ -67,19 +68,11 @@ json_t *progress_to_json(const struct engine_event *event)
     return o;
 }
 
-/* Bytes of a piece that are whole UTF-8: what a token shows of itself. */
-static struct slice whole_utf8(struct slice text)
+/* The text of a token: without a character that is cut off at its end. */
+static json_t *token_text(struct slice bytes)
 {
-    size_t at = 0;
-    while (at < text.len) {
-        uint32_t codepoint;
-        bool valid = true;
-        size_t n = utf8_decode(text.data + at, text.len - at, &codepoint, &valid);
-        if (!valid)
-            break;
-        at += n;
-    }
-    return (struct slice){text.data, at};
+    bytes.len -= utf8_open_tail(bytes);
+    return json_string_from(bytes);
 }
 
 static json_t *prob_to_json(int32_t token, struct slice text, float prob, bool post_sampling)
@@ -89,7 +82,7 @@ static json_t *prob_to_json(int32_t token, struct slice text, float prob, bool p
         push(bytes, json_integer((unsigned char)text.data[i]));
     json_t *o = json_object();
     put(o, "id", json_integer(token));
-    put(o, "token", json_string_from(whole_utf8(text)));
+    put(o, "token", token_text(text));
     put(o, "bytes", bytes);
     if (post_sampling)
         put(o, "prob", json_real((double)prob));
@@ -98,17 +91,20 @@ static json_t *prob_to_json(int32_t token, struct slice text, float prob, bool p
     return o;
 }
 
-json_t *probs_to_json(const struct engine_token *tokens, size_t n, bool post_sampling,
-                      const struct tokenizer *tok)
+json_t *probs_to_json(const struct result *r)
 {
+    const struct tokenizer *tok = engine_tokenizer(r->api->engine);
+    bool post_sampling = r->g->post_sampling_probs, special = r->api->options->generation.special;
     json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < r->event->n_tokens; i++) {
+        const struct engine_token *token = &r->event->tokens[i];
         json_t *top = json_array();
-        for (size_t k = 0; k < tokens[i].n_top; k++)
-            push(top,
-                 prob_to_json(tokens[i].top[k].token, text_piece(tok, tokens[i].top[k].token, true),
-                              tokens[i].top[k].prob, post_sampling));
-        json_t *o = prob_to_json(tokens[i].token, tokens[i].text, tokens[i].prob, post_sampling);
+        for (size_t k = 0; k < token->n_top; k++) {
+            int32_t rival = token->top[k].token;
+            push(top, prob_to_json(rival, text_piece(tok, rival, special), token->top[k].prob,
+                                   post_sampling));
+        }
+        json_t *o = prob_to_json(token->token, token->text, token->prob, post_sampling);
         put(o, post_sampling ? "top_probs" : "top_logprobs", top);
         push(list, o);
     }
@@ -117,8 +113,7 @@ json_t *probs_to_json(const struct engine_token *tokens, size_t n, bool post_sam
 
 bool event_has_probs(const struct result *r)
 {
-    return r->g->sampling.n_probs > 0 && r->event->n_tokens > 0 &&
-           r->event->kind != ENGINE_EVENT_PROGRESS;
+    return r->event->n_tokens > 0;
 }
 
 bool finished_by_itself(const struct engine_event *event)

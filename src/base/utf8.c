@@ -116,6 +116,20 @@ size_t utf8_incomplete_tail(struct slice text)
     return 0;
 }
 
+/* How many bytes a lead byte announces by its upper bits alone; 0: no lead. */
+static size_t announced(unsigned char c)
+{
+    return (c & 0xE0) == 0xC0 ? 2 : (c & 0xF0) == 0xE0 ? 3 : (c & 0xF8) == 0xF0 ? 4 : 0;
+}
+
+size_t utf8_open_tail(struct slice text)
+{
+    for (size_t back = 1; back <= 3 && back <= text.len; back++)
+        if (announced((unsigned char)text.data[text.len - back]) > back)
+            return back;
+    return 0;
+}
+
 bool utf8_append_sanitized(struct str *out, struct slice text)
 {
     for (size_t i = 0; i < text.len;) {

@@ -26,6 +26,11 @@ bool utf8_is_valid(struct slice text);
  * formed so far but not complete (0..3): what a stream must hold back. */
 size_t utf8_incomplete_tail(struct slice text);
 
+/* The bytes from the last lead byte on, where fewer follow it than it announces,
+ * whatever they are; else 0 (at most 3). Coarser than the above, which is never
+ * more: how the reference decides where a text may be cut. */
+size_t utf8_open_tail(struct slice text);
+
 /* Append text with every ill-formed prefix replaced by U+FFFD. */
 bool utf8_append_sanitized(struct str *out, struct slice text);
 

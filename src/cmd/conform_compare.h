@@ -17,11 +17,13 @@ enum numerics_rule {
     NUMERICS_EXACT,     /* same tokens, log-probabilities above -12 within 0.02 */
     NUMERICS_QUANTIZED, /* the first token's top five within 0.15, in order where
                            they differ by more than that */
+    /* By every rule the tokens' texts and bytes agree exactly. */
 };
 
 struct comparison {
     /* set by the caller */
-    bool ignore_slots; /* requests ran at once: any slot may have served them */
+    bool ignore_slots; /* requests ran at once: any slot may have served them, so
+                         that cache_n and prompt_n agree in their sum only */
     enum numerics_rule numerics;
     /* grown by comparing; the caller frees both */
     struct str path;  /* where we are, as $.a[3].b */
@@ -38,7 +40,7 @@ void compare_text(struct comparison *c, struct slice expected, struct slice got)
 
 /* A whole response: {"status", "headers", "json" | "text" | "events"}. What the
  * expected one leaves out is not compared, except CORS headers: unrecorded ones
- * must be absent. */
+ * must be absent. Another member of the expected one is a difference. */
 void compare_response(struct comparison *c, const json_t *expected, const json_t *got);
 
 /* The log-probabilities of a completion, by the rule in c->numerics. */

@@ -1,5 +1,5 @@
 /* conform_numerics.c - comparing log-probabilities: looser than JSON where
- * arithmetic may differ, stricter where it may not. */
+ * arithmetic may differ. What a token is called is no arithmetic, and exact. */
 #include "cmd/conform_compare.h"
 
 #include <math.h>
@@ -34,6 +34,24 @@ static double least_of(const json_t *top)
     return least;
 }
 
+/* What an entry says of its token beside numbers: "token", "bytes". */
+static void compare_token(struct comparison *c, const json_t *expected, const json_t *got)
+{
+    static const char *const numbers[] = {"logprob", "top_logprobs"};
+    size_t len = c->path.len;
+    json_t *want = json_copy((json_t *)(uintptr_t)expected);
+    json_t *have = json_copy((json_t *)(uintptr_t)got);
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        json_object_del(want, numbers[i]);
+        json_object_del(have, numbers[i]);
+    }
+    str_append_format(&c->path, "{%d}", (int)id_of(expected));
+    compare_json(c, want, have);
+    str_truncate(&c->path, len);
+    json_decref(want);
+    json_decref(have);
+}
+
 /* Entries are paired by id: two that are nearly equal may stand the other way
  * round, and the last may have lost its place to its neighbour. */
 static void compare_top(struct comparison *c, const json_t *expected, const json_t *got,
@@ -46,6 +64,8 @@ static void compare_top(struct comparison *c, const json_t *expected, const json
     for (size_t i = 0; i < json_array_size(expected); i++) {
         const json_t *want = json_array_get(expected, i);
         const json_t *have = find_id(got, id_of(want));
+        if (have)
+            compare_token(c, want, have);
         double logprob = logprob_of(want);
         if (logprob < TOO_UNLIKELY)
             continue;
@@ -73,9 +93,13 @@ static void compare_order(struct comparison *c, const json_t *expected, const js
 
 static void compare_quantized(struct comparison *c, const json_t *expected, const json_t *got)
 {
-    const json_t *want = json_object_get(json_array_get(expected, 0), "top_logprobs");
-    const json_t *have = json_object_get(json_array_get(got, 0), "top_logprobs");
-    str_append_text(&c->path, "$.completion_probabilities[0].top_logprobs");
+    const json_t *first = json_array_get(expected, 0), *ours = json_array_get(got, 0);
+    const json_t *want = json_object_get(first, "top_logprobs");
+    const json_t *have = json_object_get(ours, "top_logprobs");
+    str_append_text(&c->path, "$.completion_probabilities[0]");
+    if (id_of(first) == id_of(ours))
+        compare_token(c, first, ours);
+    str_append_text(&c->path, ".top_logprobs");
     compare_top(c, want, have, QUANTIZED_WITHIN);
     compare_order(c, want, have);
     str_clear(&c->path);
@@ -91,6 +115,7 @@ static void compare_exact(struct comparison *c, const json_t *expected, const js
             str_clear(&c->path);
             return; /* whatever follows another token is another text */
         }
+        compare_token(c, want, have);
         if (logprob_of(want) > TOO_UNLIKELY &&
             fabs(logprob_of(want) - logprob_of(have)) > EXACT_WITHIN)
             differ(c, "expected logprob %g, got %g", logprob_of(want), logprob_of(have));

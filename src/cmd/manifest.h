@@ -2,8 +2,9 @@
  *
  * compat/llama-server/b10621/ holds pin.json (the reference and its counts) and
  * shards: JSON files {"entries": [...]} with one entry for each option,
- * variable, route and request field of the pinned release. schema.json says
- * what an entry looks like. */
+ * variable, route and request field of the pinned release, for each member that
+ * other bodies have, and for each behaviour that differs on purpose and belongs
+ * to none of them. schema.json says what an entry looks like. */
 #ifndef MLXCEL_CMD_MANIFEST_H
 #define MLXCEL_CMD_MANIFEST_H
 

@@ -58,6 +58,8 @@ static const struct need needs[] = {
     {"route", "method", TEXT},
     {"route", "path", TEXT},
     {"field", "field", TEXT},
+    {"member", "surface", TEXT},
+    {"member", "member", TEXT},
     {"aliased", "translation", TEXT},
     {"not_applicable", "inert", TEXTS},
     {"not_applicable", "refusal", TEXT},
@@ -65,7 +67,8 @@ static const struct need needs[] = {
     {"by_design", "rationale", OBJECT},
 };
 
-static const char *const kinds[] = {"option", "environment", "route", "field", NULL};
+static const char *const kinds[] = {"option", "environment", "route", "field",
+                                    "member", "behaviour",   NULL};
 static const char *const states[] = {"served",   "aliased",   "not_applicable",
                                      "deferred", "by_design", NULL};
 

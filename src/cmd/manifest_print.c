@@ -6,7 +6,9 @@ static const struct {
 } sorts[] = {{"option", "options", "Options"},
              {"environment", "variables", "Environment variables"},
              {"route", "routes", "Routes"},
-             {"field", "fields", "Fields of the native request"}};
+             {"field", "fields", "Fields of the native request"},
+             {"member", "members", "Members of other bodies"},
+             {"behaviour", "behaviours", "Behaviour that is no option, route or field"}};
 enum { N_SORTS = sizeof sorts / sizeof *sorts };
 
 static const struct {
@@ -127,7 +129,10 @@ bool manifest_markdown(const struct manifest *m, struct str *out)
     str_append_text(out, "| state |");
     for (size_t k = 0; k < N_SORTS; k++)
         str_append_format(out, " %s |", sorts[k].plural);
-    str_append_text(out, " meaning |\n|---|---|---|---|---|---|\n");
+    str_append_text(out, " meaning |\n|---|");
+    for (size_t k = 0; k < N_SORTS; k++)
+        str_append_text(out, "---|");
+    str_append_text(out, "---|\n");
     for (size_t s = 0; s < sizeof meanings / sizeof *meanings; s++) {
         str_append_format(out, "| %s |", meanings[s].state);
         for (size_t k = 0; k < N_SORTS; k++)

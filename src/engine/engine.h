@@ -154,7 +154,8 @@ struct engine_timings {
     int32_t n_prompt_cached;    /* prompt tokens the slot already held */
     int32_t n_prompt_processed; /* prompt tokens computed */
     int32_t n_generated;
-    /* Microseconds on the monotonic clock; 0 while not reached. */
+    /* Microseconds on the monotonic clock; 0 while not reached. The prompt's end is
+     * that of what was computed of it so far. */
     uint64_t t_start_us, t_prompt_end_us, t_last_token_us;
     uint64_t t_now_us; /* when the event was made */
 };
@@ -167,7 +168,9 @@ struct engine_token_prob {
 /* A sampled token with what n_probs asked for. */
 struct engine_token {
     int32_t token;
-    struct slice text;             /* its own bytes; empty for a control token */
+    struct slice text;             /* what was sent with it: bytes, where it completed a
+                                    * character all of it, where a stop string may
+                                    * follow none */
     float prob;                    /* of the token itself; 1 when n_probs is 0 */
     struct engine_token_prob *top; /* the n_top most probable, best first */
     size_t n_top;
@@ -186,10 +189,14 @@ struct engine_event {
      * become a stop string. DONE of a stream: what was still held back (mostly
      * empty). DONE otherwise: the whole text. Always valid UTF-8. */
     struct slice text;
-    /* TOKEN: one. DONE of a request without stream: all, with n_probs those of a
-     * stopping word cut off. */
+    /* With n_probs. TOKEN: one. DONE of a request without stream: all that were sent,
+     * those of a stopping word cut off. A token that left a character incomplete
+     * was not sent. */
     struct engine_token *tokens;
     size_t n_tokens;
+    /* TOKEN: one. DONE of a request without stream: all that were sampled. */
+    int32_t *ids;
+    size_t n_ids;
 
     /* PROGRESS */
     int32_t n_processed; /* prompt tokens done, the cached ones included */
@@ -220,6 +227,12 @@ struct engine_event {
     struct arena arena; /* owns what the above points to */
     struct engine_event *next;
 };
+
+/* How many decode calls gave the tokens: the first comes from the prompt's. */
+static inline int32_t engine_timings_steps(const struct engine_timings *t)
+{
+    return t->n_generated > 0 ? t->n_generated - 1 : 0;
+}
 
 void engine_event_free(struct engine_event *event);
 
@@ -291,7 +304,9 @@ void engine_slot_statuses_free(struct engine_slot_status *statuses, int32_t n);
 
 struct engine_metrics {
     uint64_t n_prompt_tokens, n_prompt_cached, n_generated; /* since start */
-    uint64_t n_prompt_shared; /* of n_prompt_tokens: taken from another slot's cache */
+    uint64_t n_generation_steps; /* decode calls of a slot that gave n_generated: a
+                                  * first token comes from its prompt's */
+    uint64_t n_prompt_shared;    /* of n_prompt_tokens: taken from another slot's cache */
     uint64_t t_prompt_us, t_generation_us;
     uint64_t n_decode_calls, n_busy_slots; /* slots summed over the decode calls */
     uint64_t n_tokens_max;                 /* most tokens a slot ever held */

@@ -44,9 +44,11 @@ static bool may_become_stop(const struct slot *slot, struct slice text)
     return false;
 }
 
-/* Keep a copy of the token for DONE. */
+/* Keep a copy of the token with its probabilities for DONE. */
 static void remember_token(struct slot *slot, const struct engine_token *token)
 {
+    if (slot->job->request->sampling.n_probs <= 0)
+        return;
     struct engine_token copy = *token;
     copy.text.data = arena_duplicate(&slot->token_arena, token->text);
     copy.top = arena_alloc_array(&slot->token_arena, token->n_top, sizeof *copy.top);
@@ -129,15 +131,19 @@ bool slot_take_token(struct engine *engine, struct slot *slot, const struct engi
     slot->has_next_token = true;
     str_append_slice(&slot->generated, token->text);
 
+    if (!stream)
+        (void)VEC_PUSH(&slot->ids, token->token);
+
     /* Half a character decides nothing yet. */
-    bool incomplete = utf8_incomplete_tail(str_slice(&slot->generated)) > 0;
-    if (!incomplete)
-        visible = take_visible_text(engine, slot, token);
+    if (utf8_open_tail(str_slice(&slot->generated)) == 0) {
+        struct engine_token sent = *token;
+        sent.text = visible = take_visible_text(engine, slot, token);
+        if (stream)
+            slot_send_token(slot, &sent);
+        else
+            remember_token(slot, &sent);
+    }
     bool newline = slice_find(visible, 0, SLICE("\n")) != SLICE_NOT_FOUND;
-    if (!incomplete && stream)
-        slot_send_token(slot, visible, token);
-    else if (!stream)
-        remember_token(slot, token);
 
     if (!engine->settings.context_shift && slot->cache.n + 1 >= (size_t)engine->n_ctx_slot) {
         slot->truncated = true;

@@ -107,8 +107,9 @@ struct slot {
     struct str generated;            /* bytes, not necessarily UTF-8 */
     size_t n_sent;                   /* of them: shown, or decided about */
     size_t last_newline;             /* behind the last newline looked at */
-    VEC(struct engine_token) tokens; /* what DONE reports without stream */
+    VEC(struct engine_token) tokens; /* what DONE reports without stream, with n_probs, */
     struct arena token_arena;        /* their top lists and texts */
+    struct token_vec ids;            /* and in any case */
     bool has_next_token, has_new_line, truncated;
     enum engine_stop stop;
     struct slice stopping_word; /* in the request */
@@ -137,7 +138,8 @@ size_t tokens_common_prefix(const struct token_vec *a, const struct token_vec *b
 
 void slot_send_begin(struct slot *slot);
 void slot_send_progress(struct slot *slot);
-void slot_send_token(struct slot *slot, struct slice text, const struct engine_token *token);
+/* token->text is what may be shown now. */
+void slot_send_token(struct slot *slot, const struct engine_token *token);
 void slot_send_done(struct engine *engine, struct slot *slot);
 void slot_send_error(struct slot *slot, enum error_code code, int32_t n_ctx, const char *format,
                      ...) __attribute__((format(printf, 4, 5)));
@@ -159,7 +161,7 @@ size_t slot_share_prefix(struct engine *engine, struct slot *slot);
 
 /* Append the token to what the slot has generated, send what may be shown,
  * decide whether to go on. token is what n_probs reports (its arrays are
- * copied). Returns whether there is a next token. */
+ * copied), its text the token's own bytes. Returns whether there is a next token. */
 bool slot_take_token(struct engine *engine, struct slot *slot, const struct engine_token *token);
 
 /* ---- the batch of a step (batch.c) ---- */

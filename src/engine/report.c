@@ -70,6 +70,16 @@ static void keep_tokens(struct engine_event *event, const struct engine_token *t
     event->n_tokens = n;
 }
 
+static void keep_ids(struct engine_event *event, const int32_t *ids, size_t n)
+{
+    event->ids = arena_alloc_array(&event->arena, n + 1, sizeof *ids);
+    if (!event->ids)
+        return;
+    if (n)
+        memcpy(event->ids, ids, n * sizeof *ids);
+    event->n_ids = n;
+}
+
 void slot_send_begin(struct slot *slot)
 {
     mailbox_put(slot->job->mailbox, event_create(ENGINE_EVENT_BEGIN, slot->job, slot));
@@ -84,26 +94,28 @@ void slot_send_progress(struct slot *slot)
     mailbox_put(slot->job->mailbox, event);
 }
 
-void slot_send_token(struct slot *slot, struct slice text, const struct engine_token *token)
+void slot_send_token(struct slot *slot, const struct engine_token *token)
 {
     struct engine_event *event = event_create(ENGINE_EVENT_TOKEN, slot->job, slot);
     if (!event)
         return;
-    event->text = keep_text(event, text);
-    keep_tokens(event, token, 1);
+    event->text = keep_text(event, token->text);
+    keep_ids(event, &token->token, 1);
+    if (slot->job->request->sampling.n_probs > 0)
+        keep_tokens(event, token, 1);
     event->stop = slot->stop;
     mailbox_put(slot->job->mailbox, event);
 }
 
-/* The sampled tokens DONE reports. With probabilities those that spell the
- * stopping word are left out, like the word itself. */
+/* The tokens whose probabilities DONE reports: those that spell the stopping word
+ * are left out, like the word itself. */
 static size_t count_reported_tokens(struct engine *engine, const struct slot *slot)
 {
     size_t n = slot->tokens.n;
-    if (slot->stop != ENGINE_STOP_WORD || slot->job->request->sampling.n_probs <= 0)
+    if (slot->stop != ENGINE_STOP_WORD || n == 0)
         return n;
     struct token_vec word = {0};
-    if (text_encode(engine->tokenizer, slot->stopping_word, TEXT_PARSE_SPECIAL, &word, NULL))
+    if (text_encode(engine->tokenizer, slot->stopping_word, 0, &word, NULL))
         n -= word.n < n ? word.n : n;
     VEC_FREE(&word);
     return n;
@@ -118,8 +130,10 @@ void slot_send_done(struct engine *engine, struct slot *slot)
     struct slice whole = str_slice(&slot->generated);
     event->whole_text = keep_text(event, whole);
     event->text = stream ? keep_text(event, slice_from(whole, slot->n_sent)) : event->whole_text;
-    if (!stream)
+    if (!stream) {
         keep_tokens(event, slot->tokens.data, count_reported_tokens(engine, slot));
+        keep_ids(event, slot->ids.data, slot->ids.n);
+    }
     event->stop = slot->stop;
     event->stopping_word = keep_text(event, slot->stopping_word);
     event->truncated = slot->truncated;

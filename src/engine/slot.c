@@ -29,6 +29,7 @@ static void reset_generation(struct slot *slot)
     slot->n_sent = 0;
     slot->last_newline = 0;
     slot->tokens.n = 0;
+    slot->ids.n = 0;
     arena_free(&slot->token_arena);
     slot->has_next_token = true;
     slot->has_new_line = false;
@@ -93,6 +94,7 @@ void slot_free(struct slot *slot)
     VEC_FREE(&slot->cache);
     checkpoints_free(&slot->checkpoints);
     VEC_FREE(&slot->tokens);
+    VEC_FREE(&slot->ids);
     arena_free(&slot->token_arena);
     str_free(&slot->generated);
 }

@@ -18,6 +18,7 @@ void engine_count_finished(struct engine *engine, struct slot *slot)
             metrics->t_prompt_us += t->t_prompt_end_us - t->t_start_us;
     }
     metrics->n_generated += (uint64_t)t->n_generated;
+    metrics->n_generation_steps += (uint64_t)engine_timings_steps(t);
     if (t->t_last_token_us > t->t_prompt_end_us)
         metrics->t_generation_us += t->t_last_token_us - t->t_prompt_end_us;
 }

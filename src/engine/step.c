@@ -278,9 +278,22 @@ static bool decode_rows(struct engine *engine, int32_t begin, int32_t n, struct 
     return ok;
 }
 
+/* The prompts that had rows in [begin, end) are computed so far. */
+static void note_prompt_times(struct engine *engine, int32_t begin, int32_t end)
+{
+    const struct step_batch *batch = engine->batch;
+    uint64_t now = clock_monotonic_us();
+    for (int32_t row = begin; row < end; row++) {
+        struct slot *slot = &engine->slots[batch->seq[row]];
+        if (slot->state == SLOT_PROMPT || slot->state == SLOT_DONE_PROMPT)
+            slot->timings.t_prompt_end_us = now;
+    }
+}
+
 static void after_decode(struct engine *engine, int32_t begin, int32_t end)
 {
     engine_count_decode(engine);
+    note_prompt_times(engine, begin, end);
     for (int32_t i = 0; i < engine->n_slots; i++) {
         struct slot *slot = &engine->slots[i];
         bool prompt = slot->state == SLOT_PROMPT || slot->state == SLOT_DONE_PROMPT;

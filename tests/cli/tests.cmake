@@ -37,3 +37,27 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel)
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/bench.py $<TARGET_FILE:mlxcel>)
   set_tests_properties(cli.bench PROPERTIES LABELS slow TIMEOUT 300)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.answers COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/answers.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR}/models ${MLXCEL_SHARED})
+  set_tests_properties(cli.answers PROPERTIES TIMEOUT 120)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.field_effects COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/field_effects.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR}/models ${CMAKE_CURRENT_SOURCE_DIR}/conformance/inventory.json)
+  set_tests_properties(cli.field_effects PROPERTIES LABELS slow TIMEOUT 600)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.body_members COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/body_members.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR})
+  set_tests_properties(cli.body_members PROPERTIES LABELS slow TIMEOUT 600)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.by_design COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/by_design.py $<TARGET_FILE:mlxcel-server>
+    ${CMAKE_SOURCE_DIR}/models)
+  set_tests_properties(cli.by_design PROPERTIES TIMEOUT 120)
+endif()

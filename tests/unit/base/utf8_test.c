@@ -55,12 +55,51 @@ static void an_incomplete_tail_is_found(void **state)
     assert_int_equal(utf8_incomplete_tail(SLICE("")), 0);
 }
 
+/* A lead byte waits for as many bytes as it announces, good ones or not. */
+static void an_open_tail_is_found(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *text;
+        size_t n;
+    } cases[] = {{"", 0},
+                 {"abc", 0},
+                 {"a\xC3", 1},
+                 {"a\xC3"
+                  "b",
+                  0},
+                 {"a\xE2\x82", 2},
+                 {"a\xE2"
+                  "b",
+                  2},
+                 {"a\xE2"
+                  "bc",
+                  0},
+                 {"\xE4"
+                  "b\xC3",
+                  1},
+                 {"\x80\x80", 0},
+                 {"\xF0\x9F\x98", 3},
+                 {"\xF0\x9F\x98\x80", 0},
+                 {"\xFF", 0},
+                 {"\xED\xA0", 2},
+                 {"\xF0"
+                  "abc",
+                  0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct slice text = slice_of(cases[i].text);
+        assert_int_equal(utf8_open_tail(text), cases[i].n);
+        assert_true(utf8_open_tail(text) >= utf8_incomplete_tail(text));
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_code_point_round_trips),
         cmocka_unit_test(malformed_bytes_become_replacements),
         cmocka_unit_test(an_incomplete_tail_is_found),
+        cmocka_unit_test(an_open_tail_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

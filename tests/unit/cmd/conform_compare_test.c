@@ -107,6 +107,26 @@ static void slots_do_not_count_where_requests_ran_at_once(void **state)
     assert_differ("{\"id_slot\":1}", "{\"id_slot\":0}", "$.id_slot");
 }
 
+static size_t differences_at_once(const char *expected, const char *got)
+{
+    struct comparison c = {.ignore_slots = true};
+    size_t n = differences(expected, got, &c);
+    comparison_free(&c);
+    return n;
+}
+
+/* What the cache had of a prompt is chance then, the prompt's length is not. */
+static void prompts_are_as_long_where_requests_ran_at_once(void **state)
+{
+    (void)state;
+    assert_int_equal(
+        differences_at_once("{\"cache_n\":0,\"prompt_n\":5}", "{\"cache_n\":1,\"prompt_n\":4}"), 0);
+    assert_int_equal(
+        differences_at_once("{\"cache_n\":0,\"prompt_n\":5}", "{\"cache_n\":1,\"prompt_n\":5}"), 1);
+    assert_int_equal(differences_at_once("{\"id_slot\":0}", "{}"), 1);
+    assert_int_equal(differences_at_once("{\"id_slot\":0}", "{\"id_slot\":\"0\"}"), 1);
+}
+
 static void assert_response(const char *expected, const char *got, size_t n)
 {
     struct comparison c = {0};
@@ -140,6 +160,8 @@ static void responses_agree_in_status_headers_and_body(void **state)
     assert_response("{\"status\":200}", "{\"status\":200,\"json\":[]}", 0);
     assert_response("{\"status\":200,\"events\":[{\"data\":{\"a\":1}},{\"data_text\":\"[DONE]\"}]}",
                     "{\"status\":200,\"events\":[{\"data\":{\"a\":2}}]}", 2);
+    /* what cannot be compared does not pass */
+    assert_response("{\"status\":200,\"closed_by_client\":true}", "{\"status\":200}", 1);
 }
 
 static void metrics_agree_but_for_their_numbers(void **state)
@@ -152,6 +174,9 @@ static void metrics_agree_but_for_their_numbers(void **state)
     assert_response(want, "{\"status\":200,\"text\":\"# HELP a b\\na 1\\nb 1\\nc 1\\n\"}", 1);
 }
 
+#define NAMED(id, lp, token, bytes, top)                                                           \
+    "{\"id\":" #id ",\"logprob\":" #lp ",\"token\":\"" token "\",\"bytes\":[" bytes                \
+    "],\"top_logprobs\":[" top "]}"
 #define ENTRY(id, lp, top) "{\"id\":" #id ",\"logprob\":" #lp ",\"top_logprobs\":[" top "]}"
 #define TOP(id, lp)        "{\"id\":" #id ",\"logprob\":" #lp "}"
 
@@ -224,6 +249,28 @@ static void quantized_logprobs_agree_in_the_first_token_only(void **state)
         1);
 }
 
+/* A token's text and bytes are exact by every rule, its own and its rivals'. */
+static void texts_of_tokens_agree_exactly(void **state)
+{
+    (void)state;
+    static const char want[] = NAMED(5, -1.0, "a", "97", NAMED(6, -1.5, "\xEF\xBF\xBD", "128", ""));
+    static const char *const others[] = {
+        NAMED(5, -1.0, "b", "97", NAMED(6, -1.5, "\xEF\xBF\xBD", "128", "")),
+        NAMED(5, -1.0, "a", "98", NAMED(6, -1.5, "\xEF\xBF\xBD", "128", "")),
+        NAMED(5, -1.0, "a", "97", NAMED(6, -1.5, "", "128", "")),
+        NAMED(5, -1.0, "a", "97", NAMED(6, -1.5, "\xEF\xBF\xBD", "", "")),
+        NAMED(5, -1.0, "a", "97", ENTRY(6, -1.5, "")),
+    };
+    static const size_t n_expected[] = {1, 1, 1, 1, 2};
+    static const enum numerics_rule rules[] = {NUMERICS_EXACT, NUMERICS_QUANTIZED};
+    for (size_t k = 0; k < sizeof rules / sizeof *rules; k++) {
+        assert_int_equal(numeric_differences(rules[k], want, want), 0);
+        for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+            assert_int_equal(numeric_differences(rules[k], want, others[i]), n_expected[i]);
+    }
+    assert_differ(want, others[2], "$.top_logprobs[0].token: ");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -234,10 +281,12 @@ int main(void)
         cmocka_unit_test(quoted_wording_of_a_library_does_not_count),
         cmocka_unit_test(base64_embeddings_are_compared_as_numbers),
         cmocka_unit_test(slots_do_not_count_where_requests_ran_at_once),
+        cmocka_unit_test(prompts_are_as_long_where_requests_ran_at_once),
         cmocka_unit_test(responses_agree_in_status_headers_and_body),
         cmocka_unit_test(metrics_agree_but_for_their_numbers),
         cmocka_unit_test(exact_logprobs_agree_within_two_hundredths),
         cmocka_unit_test(quantized_logprobs_agree_in_the_first_token_only),
+        cmocka_unit_test(texts_of_tokens_agree_exactly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,7 +17,7 @@ static void a_completion_has_as_many_tokens_as_asked_for(void **state)
     struct engine_event *event = test_run(*state, test_request(10, 8, 12));
     assert_int_equal(event->kind, ENGINE_EVENT_DONE);
     assert_int_equal(event->stop, ENGINE_STOP_LIMIT);
-    assert_int_equal(event->n_tokens, 12);
+    assert_int_equal(event->n_ids, 12);
     assert_int_equal(event->timings.n_generated, 12);
     assert_int_equal(event->timings.n_prompt_processed + event->timings.n_prompt_cached, 8);
     engine_event_free(event);
