@@ -7,6 +7,7 @@
  * messages of user and assistant. */
 #include "cmd/bench_templates.h"
 
+#include "base/file.h"
 #include "base/json.h"
 #include "chat/chat.h"
 
@@ -125,20 +126,6 @@ static bool measure(const struct chat_templates *templates, const json_t *body, 
     return ok;
 }
 
-static bool read_text(const char *path, struct str *out, struct error *err)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return error_set(err, ERR_INVALID, "'%s' cannot be opened", path);
-    char block[16384];
-    size_t n;
-    while ((n = fread(block, 1, sizeof block, file)) > 0 && out->len < FILE_MAX)
-        str_append(out, block, n);
-    bool ok = !ferror(file) && !out->failed;
-    fclose(file);
-    return ok || error_set(err, ERR_INVALID, "'%s' cannot be read", path);
-}
-
 struct bodies {
     json_t *tools, *plain;
 };
@@ -150,7 +137,7 @@ static bool bench_one(const char *path, const struct bodies *bodies, int runs, d
     const char *slash = strrchr(path, '/');
     struct str source = {0};
     struct chat_templates *templates = NULL;
-    bool ok = read_text(path, &source, err);
+    bool ok = file_read_whole(path, FILE_MAX, &source, err);
     if (ok) {
         struct chat_template_settings settings = {.source = str_slice(&source),
                                                   .bos = SLICE("<s>"),

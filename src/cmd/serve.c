@@ -3,6 +3,7 @@
 #include "cmd/serve.h"
 
 #include "api/api.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "cmd/actions.h"
 #include "cmd/cmd.h"
@@ -65,9 +66,19 @@ struct server {
     struct http_server *http;
 };
 
+/* What a server that was killed could not remove. */
+static void clean_slot_folder(const struct options *options)
+{
+    const char *folder = options->cache.slot_save_path;
+    int n = folder && *folder ? file_remove_left_behind(folder) : 0;
+    if (n > 0)
+        log_info("%s: removed %d unfinished files of a server that was killed", folder, n);
+}
+
 static bool start_parts(struct server *server, struct error *err)
 {
     struct engine_settings settings;
+    clean_slot_folder(server->options);
     if (!serve_engine_settings(server->options, &settings, err) ||
         !engine_create(&settings, &server->engine, err) ||
         !api_create(server->options, server->engine, &server->api, err))

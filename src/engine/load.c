@@ -146,6 +146,7 @@ static bool make_context(struct engine *engine, struct error *err)
     if (engine->n_ubatch == 0) {
         engine->n_ubatch = context_n_ubatch(engine->context);
         engine->pooling = context_pooling(engine->context);
+        slot_file_limits(engine, &engine->file_limits);
     }
     return !engine->settings.warmup || model_warmup(engine->context, err);
 }

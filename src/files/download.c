@@ -2,12 +2,14 @@
 #include "files/download.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
 #include "files/checksum.h"
 #include "files/paths.h"
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -280,13 +282,16 @@ static enum attempt attempt(const struct download *what, const struct names *nam
         unlink(names->partial);
         t.begun_at = 0;
     }
-    t.stream = fopen(names->partial, "abe");
+    int fd;
+    if (!file_open_regular(names->partial, O_WRONLY | O_APPEND | O_CREAT, FILE_ANY_SIZE, &fd, NULL,
+                           err))
+        return ATTEMPT_FAILED;
+    t.stream = fdopen(fd, "ab");
     t.curl = new_handle(what->url, what->token, why);
     if (!t.stream || !t.curl) {
-        if (t.curl)
-            error_set(err, ERR_IO, "%s: cannot be written: %s", names->partial, strerror(errno));
-        else
-            error_memory(err);
+        error_memory(err);
+        if (!t.stream)
+            close(fd);
         if (t.stream)
             fclose(t.stream);
         curl_easy_cleanup(t.curl);

@@ -396,6 +396,13 @@ int32_t kv_cells_used(const struct model_context *ctx)
     return ctx->has_kv ? ctx->kv.size.n_cells - ctx->kv.n_free : 0;
 }
 
+void context_kv_layout(const struct model_context *ctx, struct kv_layout *out)
+{
+    *out = (struct kv_layout){0};
+    if (ctx->has_kv)
+        kv_layout_of(&ctx->kv, out);
+}
+
 bool kv_seq_save(const struct model_context *ctx, int32_t seq, struct str *out)
 {
     return is_seq(ctx, seq) && kv_save(&ctx->kv, seq, out);

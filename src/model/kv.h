@@ -108,6 +108,7 @@ void kv_window_copy(struct kv_cache *kv, const struct kv_seq *from, int32_t begi
 
 /* ---- saving (kv_save.c) ------------------------------------------------------ */
 
+void kv_layout_of(const struct kv_cache *kv, struct kv_layout *out);
 bool kv_save(const struct kv_cache *kv, int32_t seq, struct str *out);
 bool kv_load(struct kv_cache *kv, int32_t seq, struct slice saved, struct error *err);
 /* What the position behind the last sees in windowed layers, of n_window tokens. */
