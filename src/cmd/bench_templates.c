@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "chat/chat.h"
 
 #include <dirent.h>
@@ -197,7 +198,7 @@ int bench_templates(const char *path, int runs)
     else if (ok)
         ok = bench_folder(path, &bodies, runs, times, &err);
     if (!ok)
-        fprintf(stderr, "bench --templates: %s\n", err.message);
+        error_print("bench --templates", &err);
     free(times);
     json_decref(bodies.tools);
     json_decref(bodies.plain);

@@ -1,6 +1,7 @@
 /* conform.c - "mlxcel conform": which scenarios, how many at once, and the
  * summary. */
 #include "base/file.h"
+#include "base/printable.h"
 #include "cmd/cmd.h"
 #include "cmd/conform_scenario.h"
 
@@ -371,7 +372,7 @@ int cmd_conform(int argc, char **argv)
     pthread_mutex_init(&suite.lock, NULL);
     if (!take_args(&suite, argc, argv, &err) ||
         (!suite.list && !find_server_and_models(&suite, &err))) {
-        fprintf(stderr, "mlxcel conform: %s\n", err.message);
+        error_print("mlxcel conform", &err);
         code = 2;
     } else if (suite.list) {
         list(&suite);

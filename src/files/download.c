@@ -4,6 +4,7 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "files/checksum.h"
 #include "files/paths.h"
 
@@ -168,8 +169,10 @@ static int show_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t
     double whole = (double)t->begun_at + (double)total, have = (double)t->begun_at + (double)now;
     int filled = (int)(BAR_WIDTH * have / whole);
     const char *name = shown_name(t->what->url, &name_len);
-    fprintf(stderr, "\r%.*s [%.*s%*s] %3d%% of %.1f MiB\x1b[K", name_len > 40 ? 40 : name_len, name,
-            filled, "########################################", BAR_WIDTH - filled, "",
+    fputc('\r', stderr);
+    printable_write(stderr, (struct slice){name, name_len > 40 ? 40 : (size_t)name_len});
+    fprintf(stderr, " [%.*s%*s] %3d%% of %.1f MiB\x1b[K", filled,
+            "########################################", BAR_WIDTH - filled, "",
             (int)(100 * have / whole), whole / (1 << 20));
     return 0;
 }
