@@ -146,6 +146,16 @@ struct context_settings {
 /* Settings that mean "as the model says": f16 cache, causal, nothing overridden. */
 struct context_settings context_settings_default(void);
 
+/* What context_create would reserve, from arithmetic alone: nothing is reserved. Bytes
+ * are UINT64_MAX where they are too many to count. Fails with ERR_INVALID as it does. */
+struct context_needs {
+    int32_t n_ctx;       /* cells in all */
+    uint64_t kv_bytes;   /* of the cache and its lists */
+    uint64_t work_bytes; /* to compute with, as batches need it */
+};
+bool context_measure(const struct model *model, const struct context_settings *settings,
+                     struct context_needs *out, struct error *err);
+
 /* Fails with ERR_INVALID for settings that make no sense (which one), with
  * ERR_MEMORY (how much was wanted). KV memory is touched only as cells fill. */
 bool context_create(const struct model *model, const struct context_settings *settings,
