@@ -273,38 +273,60 @@ static const char *piece_text(struct api *api, int32_t id)
     return arena_duplicate(&api->arena, piece);
 }
 
-/* The model's own template from wherever its file keeps it; arena memory. */
-static struct slice model_template(struct api *api, const char *variant)
+/* The text of chat_template.jinja, empty where there is none; arena memory. */
+static bool template_beside(struct api *api, const struct model_file *file, struct slice *out,
+                            struct error *err)
 {
-    const struct model_file *file = engine_model_file(api->engine);
-    struct slice text = {"", 0};
-    if (!file)
-        return text;
-    if (model_file_kind(file) == MODEL_FILE_GGUF) {
-        struct slice found = meta_text(file, variant ? "tokenizer.chat_template.tool_use"
-                                                     : "tokenizer.chat_template");
-        return found.data ? found : text;
+    struct str text = {0};
+    bool found = model_file_sidecar(file, "chat_template.jinja", &text, err);
+    bool ok = found || err->code == ERR_NONE;
+    if (found && text.len > 0) {
+        *out = (struct slice){arena_duplicate(&api->arena, str_slice(&text)), text.len};
+        ok = out->data || error_memory(err);
     }
-    struct str sidecar = {0};
-    struct error ignored;
-    if (!variant && model_file_sidecar(file, "chat_template.jinja", &sidecar, &ignored) &&
-        sidecar.len > 0) {
-        text = (struct slice){arena_duplicate(&api->arena, str_slice(&sidecar)), sidecar.len};
-        str_free(&sidecar);
-        return text.data ? text : SLICE("");
-    }
-    str_free(&sidecar);
-    const json_t *config = model_file_json(file, "tokenizer_config.json", &ignored);
+    str_free(&text);
+    return ok;
+}
+
+/* What tokenizer_config.json says: one template, or a list of named ones. */
+static struct slice template_of_config(const json_t *config, const char *variant)
+{
     const json_t *value = json_object_get(config, "chat_template"), *entry;
     size_t i;
     if (json_is_string(value) && !variant)
         return json_slice(value);
-    json_array_foreach(
-        value, i,
-        entry) if (slice_equal_text(member_text(entry, "name"),
-                                    variant ? variant : "default")) return member_text(entry,
-                                                                                       "template");
-    return text;
+    json_array_foreach(value, i, entry)
+    {
+        if (slice_equal_text(member_text(entry, "name"), variant ? variant : "default"))
+            return member_text(entry, "template");
+    }
+    return SLICE("");
+}
+
+/* The model's own template from wherever its file keeps it, empty where it has none;
+ * the model's or arena memory. A file that is there and cannot be read is an error. */
+static bool model_template(struct api *api, const char *variant, struct slice *out,
+                           struct error *err)
+{
+    const struct model_file *file = engine_model_file(api->engine);
+    *out = SLICE("");
+    if (!file)
+        return true;
+    if (model_file_kind(file) == MODEL_FILE_GGUF) {
+        struct slice found = meta_text(file, variant ? "tokenizer.chat_template.tool_use"
+                                                     : "tokenizer.chat_template");
+        if (found.data)
+            *out = found;
+        return true;
+    }
+    if (!variant && !template_beside(api, file, out, err))
+        return false;
+    if (out->len > 0)
+        return true;
+    const json_t *config = model_file_json(file, "tokenizer_config.json", err);
+    if (config)
+        *out = template_of_config(config, variant);
+    return config || err->code == ERR_NONE;
 }
 
 /* How a model that ranks by what it would say is asked: a text with {query} and
@@ -336,10 +358,13 @@ static bool take_chat(struct api *api, struct error *err)
     api->eos = piece_text(api, special->eos);
     if (!api->bos || !api->eos)
         return error_memory(err);
+    struct slice source = slice_of(options->chat_template), tool_use = SLICE("");
+    if (!options->chat_template && (!model_template(api, NULL, &source, err) ||
+                                    !model_template(api, "tool_use", &tool_use, err)))
+        return false;
     struct chat_template_settings settings = {
-        .source =
-            options->chat_template ? slice_of(options->chat_template) : model_template(api, NULL),
-        .tool_use_source = options->chat_template ? SLICE("") : model_template(api, "tool_use"),
+        .source = source,
+        .tool_use_source = tool_use,
         .bos = slice_of(api->bos),
         .eos = slice_of(api->eos),
         .add_bos = special->add_bos,

@@ -120,6 +120,7 @@ static void visit_step(struct http_exchange *x, void *state)
             reply_failure(x, FAIL_UNAVAILABLE, "the server is shutting down");
         return;
     }
+    engine_slot_save_finish(e); /* on this worker: nobody else waits for the disk */
     if (e->kind == ENGINE_EVENT_SLOT)
         reply_json(x, action_result(visit, e));
     else

@@ -1,14 +1,14 @@
 /* json.c - parsing and printing through jansson. */
 #include "base/json.h"
 
+#include "base/file.h"
 #include "base/utf8.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { LOAD_FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL };
+enum { LOAD_FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL, FILE_MAX_BYTES = 256 << 20 };
 
 /* Write integers that no 64 bits hold as reals ("1e30" written out is common in
  * tokenizer_config.json); the library would refuse them. */
@@ -54,21 +54,11 @@ json_t *json_parse(struct slice text, struct error *err)
 
 json_t *json_parse_file(const char *path, struct error *err)
 {
-    FILE *file = fopen(path, "rb");
     struct str text = {0};
-    char block[1 << 14];
-    size_t n;
-    while (file && (n = fread(block, 1, sizeof block, file)) > 0)
-        str_append(&text, block, n);
     json_t *value = NULL;
-    if (!file || ferror(file))
-        error_set(err, ERR_IO, "%s: cannot be read: %s", path, strerror(errno));
-    else if (text.failed)
-        error_memory(err);
-    else if (!(value = json_parse(str_slice(&text), err)))
+    if (file_read_whole(path, FILE_MAX_BYTES, &text, err) &&
+        !(value = json_parse(str_slice(&text), err)))
         error_prefix(err, "%s", path);
-    if (file)
-        fclose(file);
     str_free(&text);
     return value;
 }

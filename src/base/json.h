@@ -16,7 +16,7 @@
  * none. The caller owns the reference. */
 json_t *json_parse(struct slice text, struct error *err);
 
-/* Parse a file; the message names it. */
+/* Parse a regular file of at most 256 MiB; the message names it. */
 json_t *json_parse_file(const char *path, struct error *err);
 
 /* Append the value to out, compact, UTF-8, keys in order; reals print as the

@@ -2,11 +2,14 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/printable.h"
+#include "base/str.h"
 
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -14,6 +17,7 @@ static struct {
     pthread_mutex_t lock;
     struct log_settings settings;
     FILE *file;
+    char *path; /* of the file; owned */
     uint64_t start_us;
 } logger = {.lock = PTHREAD_MUTEX_INITIALIZER,
             .settings = {.verbosity = LOG_INFO, .colors = LOG_COLORS_AUTO}};
@@ -27,32 +31,66 @@ static const struct {
     [LOG_DEBUG] = {'D', "\x1b[33m"}, [LOG_TRACE] = {'T', "\x1b[90m"},
 };
 
+static FILE *open_file(const char *path, struct error *err)
+{
+    FILE *file = fopen(path, "ae");
+    if (!file)
+        error_set(err, ERR_IO, "cannot open the log file '%s': %s", path, strerror(errno));
+    return file;
+}
+
+/* Takes both over; those of before are closed and freed. */
+static void take_file(FILE *file, char *path)
+{
+    if (logger.file)
+        fclose(logger.file);
+    if (logger.path != path)
+        free(logger.path);
+    logger.file = file;
+    logger.path = path;
+}
+
 bool log_configure(const struct log_settings *settings, struct error *err)
 {
     FILE *file = NULL;
+    char *path = NULL;
     if (settings->file && settings->file[0]) {
-        file = fopen(settings->file, "a");
-        if (!file)
-            return error_set(err, ERR_IO, "cannot open the log file '%s': %s", settings->file,
-                             strerror(errno));
+        path = slice_duplicate(slice_of(settings->file));
+        if (!path)
+            return error_memory(err);
+        file = open_file(path, err);
+        if (!file) {
+            free(path);
+            return false;
+        }
     }
-    log_close();
     pthread_mutex_lock(&logger.lock);
+    take_file(file, path);
     logger.settings = *settings;
     logger.settings.file = NULL;
-    logger.file = file;
     if (!logger.start_us)
         logger.start_us = clock_monotonic_us();
     pthread_mutex_unlock(&logger.lock);
     return true;
 }
 
+bool log_reopen(bool *has_file, struct error *err)
+{
+    bool ok = true;
+    pthread_mutex_lock(&logger.lock);
+    *has_file = logger.path != NULL;
+    FILE *file = *has_file ? open_file(logger.path, err) : NULL;
+    if (file)
+        take_file(file, logger.path);
+    ok = file || !*has_file;
+    pthread_mutex_unlock(&logger.lock);
+    return ok;
+}
+
 void log_close(void)
 {
     pthread_mutex_lock(&logger.lock);
-    if (logger.file)
-        fclose(logger.file);
-    logger.file = NULL;
+    take_file(NULL, NULL);
     pthread_mutex_unlock(&logger.lock);
 }
 
@@ -73,7 +111,7 @@ static void write_line(FILE *out, bool color, enum log_level level, const char *
     }
     if (s->prefix)
         fprintf(out, "%c ", level_looks[level].letter);
-    fputs(text, out);
+    printable_write(out, slice_of(text));
     fputs(color ? "\x1b[0m\n" : "\n", out);
     fflush(out);
 }

@@ -33,8 +33,12 @@ struct log_settings {
 /* Set up once, before other threads start. Fails when the file cannot be
  * opened. */
 bool log_configure(const struct log_settings *settings, struct error *err);
+/* Open the file at its path anew, after somebody renamed or removed it. Any thread.
+ * *has_file tells whether there is one. When that fails the old one stays open. */
+bool log_reopen(bool *has_file, struct error *err);
 void log_close(void);
 bool log_enabled(enum log_level level);
+/* One line, whatever the text holds: control characters are shown, see printable.h. */
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)

@@ -3,6 +3,7 @@
 
 #include "api/api.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "cmd/cmd.h"
 #include "files/files.h"
 
@@ -97,13 +98,16 @@ static int print_cache_list(const char *program)
     struct cached_models models;
     struct error err;
     if (!cache_list(&models, &err)) {
-        fprintf(stderr, "%s: %s\n", program, err.message);
+        error_print(program, &err);
         return 1;
     }
     struct str text = {0};
     str_append_format(&text, "number of models in cache: %zu\n", models.n);
-    for (size_t i = 0; i < models.n; i++)
-        str_append_format(&text, "%4zu. %s\n", i + 1, models.names[i]);
+    for (size_t i = 0; i < models.n; i++) {
+        str_append_format(&text, "%4zu. ", i + 1);
+        printable_append(&text, slice_of(models.names[i]));
+        str_append_char(&text, '\n');
+    }
     cached_models_free(&models);
     return print(&text, !text.failed);
 }

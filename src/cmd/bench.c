@@ -1,6 +1,7 @@
 /* bench.c - mlxcel bench: how fast a model reads prompts and writes text. */
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "cmd/bench_earlier.h"
 #include "cmd/bench_embeddings.h"
 #include "cmd/bench_sampling.h"
@@ -461,7 +462,7 @@ int cmd_bench(int argc, char **argv)
     struct bench_options o = {
         .n_prompt = -1, .n_generate = 64, .n_clients = 1, .n_reps = 3, .n_texts = 128};
     if (!read_options(argc, argv, &o, &err)) {
-        fprintf(stderr, "mlxcel bench: %s\n", err.message);
+        error_print("mlxcel bench", &err);
         return 1;
     }
     if (o.help) {
@@ -479,7 +480,7 @@ int cmd_bench(int argc, char **argv)
     if (o.n_threads == 0)
         o.n_threads = n_processors();
     if (!(o.formats ? run_formats : run)(&o, &err)) {
-        fprintf(stderr, "mlxcel bench: %s\n", err.message);
+        error_print("mlxcel bench", &err);
         return 1;
     }
     return 0;

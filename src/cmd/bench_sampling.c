@@ -5,6 +5,7 @@
  * few favourites, as a model's are. */
 #include "cmd/bench_sampling.h"
 
+#include "base/printable.h"
 #include "base/random.h"
 #include "sample/sample.h"
 
@@ -209,7 +210,7 @@ int bench_sampling(void)
     ok = ok && run(vocab, "default chain, JSON grammar", &set, logits, &err);
     ok = ok && run_document(vocab, logits, &err);
     if (!ok)
-        fprintf(stderr, "bench --sampling: %s\n", err.message);
+        error_print("bench --sampling", &err);
     vocab_free(vocab);
     free(pieces.text);
     free(logits);

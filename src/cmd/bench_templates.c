@@ -7,7 +7,9 @@
  * messages of user and assistant. */
 #include "cmd/bench_templates.h"
 
+#include "base/file.h"
 #include "base/json.h"
+#include "base/printable.h"
 #include "chat/chat.h"
 
 #include <dirent.h>
@@ -125,20 +127,6 @@ static bool measure(const struct chat_templates *templates, const json_t *body, 
     return ok;
 }
 
-static bool read_text(const char *path, struct str *out, struct error *err)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return error_set(err, ERR_INVALID, "'%s' cannot be opened", path);
-    char block[16384];
-    size_t n;
-    while ((n = fread(block, 1, sizeof block, file)) > 0 && out->len < FILE_MAX)
-        str_append(out, block, n);
-    bool ok = !ferror(file) && !out->failed;
-    fclose(file);
-    return ok || error_set(err, ERR_INVALID, "'%s' cannot be read", path);
-}
-
 struct bodies {
     json_t *tools, *plain;
 };
@@ -150,7 +138,7 @@ static bool bench_one(const char *path, const struct bodies *bodies, int runs, d
     const char *slash = strrchr(path, '/');
     struct str source = {0};
     struct chat_templates *templates = NULL;
-    bool ok = read_text(path, &source, err);
+    bool ok = file_read_whole(path, FILE_MAX, &source, err);
     if (ok) {
         struct chat_template_settings settings = {.source = str_slice(&source),
                                                   .bos = SLICE("<s>"),
@@ -210,7 +198,7 @@ int bench_templates(const char *path, int runs)
     else if (ok)
         ok = bench_folder(path, &bodies, runs, times, &err);
     if (!ok)
-        fprintf(stderr, "bench --templates: %s\n", err.message);
+        error_print("bench --templates", &err);
     free(times);
     json_decref(bodies.tools);
     json_decref(bodies.plain);

@@ -1,5 +1,7 @@
 /* conform.c - "mlxcel conform": which scenarios, how many at once, and the
  * summary. */
+#include "base/file.h"
+#include "base/printable.h"
 #include "cmd/cmd.h"
 #include "cmd/conform_scenario.h"
 
@@ -75,23 +77,16 @@ static json_t *parse_lines(struct slice text)
     return list;
 }
 
+enum { LIST_MAX_BYTES = 16 << 20 };
+
 static json_t *load_pending(const char *path, struct error *err)
 {
     json_t *list = json_parse_file(path, NULL);
     if (json_is_object(list))
         return list;
     json_decref(list);
-    FILE *stream = fopen(path, "rb");
-    if (!stream) {
-        error_set(err, ERR_NOT_FOUND, "%s: cannot be opened", path);
-        return NULL;
-    }
     struct str text = {0};
-    char chunk[4096];
-    for (size_t n; (n = fread(chunk, 1, sizeof chunk, stream)) > 0;)
-        str_append(&text, chunk, n);
-    fclose(stream);
-    list = parse_lines(str_slice(&text));
+    list = file_read_whole(path, LIST_MAX_BYTES, &text, err) ? parse_lines(str_slice(&text)) : NULL;
     str_free(&text);
     return list;
 }
@@ -377,7 +372,7 @@ int cmd_conform(int argc, char **argv)
     pthread_mutex_init(&suite.lock, NULL);
     if (!take_args(&suite, argc, argv, &err) ||
         (!suite.list && !find_server_and_models(&suite, &err))) {
-        fprintf(stderr, "mlxcel conform: %s\n", err.message);
+        error_print("mlxcel conform", &err);
         code = 2;
     } else if (suite.list) {
         list(&suite);

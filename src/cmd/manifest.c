@@ -1,5 +1,7 @@
 /* manifest.c - mlxcel manifest: what is claimed, and whether it is true. */
 #include "cmd/manifest.h"
+
+#include "base/printable.h"
 #include "cmd/cmd.h"
 
 #include <errno.h>
@@ -28,7 +30,7 @@ struct settings {
 
 static int complain(const struct error *err)
 {
-    fprintf(stderr, "mlxcel manifest: %s\n", err->message);
+    error_print("mlxcel manifest", err);
     return 1;
 }
 

@@ -1,6 +1,8 @@
 /* manifest_load.c - reading the claims, and the names of the tests. */
 #include "cmd/manifest.h"
 
+#include "base/file.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -151,19 +153,12 @@ static bool read_testfile(const char *folder, int depth, json_t *tests, struct e
     if (depth > MAX_DEPTH)
         return error_set(err, ERR_LIMIT, "%s: folders of tests nest too deep", folder);
     char *path = text_format("%s/CTestTestfile.cmake", folder);
-    FILE *file = path ? fopen(path, "rb") : NULL;
-    free(path);
-    if (!file)
-        return error_set(err, ERR_NOT_FOUND,
-                         "%s: no CTestTestfile.cmake; name a configured build with --build",
-                         folder);
+    if (!path)
+        return error_memory(err);
     struct str text = {0};
-    char chunk[8192];
-    size_t n;
-    while ((n = fread(chunk, 1, sizeof chunk, file)) > 0 && text.len < MAX_TESTFILE)
-        str_append(&text, chunk, n);
-    fclose(file);
-    bool ok = !text.failed || error_memory(err);
+    bool ok = file_read_whole(path, MAX_TESTFILE, &text, err) ||
+              error_prefix(err, "name a configured build with --build");
+    free(path);
     for (struct slice rest = str_slice(&text); ok && rest.len;) {
         const char *newline = memchr(rest.data, '\n', rest.len);
         struct slice line = {rest.data, newline ? (size_t)(newline - rest.data) : rest.len};

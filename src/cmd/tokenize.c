@@ -2,6 +2,7 @@
 #include "cmd/cmd.h"
 
 #include "base/json.h"
+#include "base/printable.h"
 #include "text/text.h"
 
 #include <errno.h>
@@ -40,7 +41,8 @@ struct arguments {
 
 static int fail(const char *command, const struct error *err)
 {
-    fprintf(stderr, "mlxcel %s: %s\n", command, err->message);
+    fprintf(stderr, "mlxcel ");
+    error_print(command, err);
     return 1;
 }
 

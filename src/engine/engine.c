@@ -1,6 +1,8 @@
 /* engine.c - the engine from outside: starting, submitting, asking. */
 #include "engine/internal.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 #include <time.h>
 
@@ -263,12 +265,16 @@ bool engine_submit(struct engine *engine, struct engine_request *request,
     return engine_submit_all(engine, &request, 1, mailbox, out, err);
 }
 
+/* Takes over the file that is to be restored, whatever the result. */
 static bool submit_command(struct engine *engine, const struct command *wanted,
                            struct engine_mailbox *mailbox, const char *text, struct error *err)
 {
     struct command *command = malloc(sizeof *command);
-    if (!command)
+    if (!command) {
+        struct slot_file file = wanted->file;
+        slot_file_free(&file);
         return error_memory(err);
+    }
     *command = *wanted;
     command->mailbox = mailbox_retain(mailbox);
     command->text = text ? slice_duplicate(slice_of(text)) : NULL;
@@ -297,6 +303,14 @@ bool engine_submit_slot_action(struct engine *engine, enum engine_slot_action ac
         return error_set(err, ERR_INVALID, "Invalid slot ID");
     struct command command = {
         .kind = COMMAND_SLOT, .action = action, .id_slot = id_slot, .index = index};
+    if (action == ENGINE_SLOT_RESTORE) {
+        uint64_t begin = clock_monotonic_us();
+        if (!ready_for(engine, err))
+            return false;
+        if (!slot_file_read(&engine->file_limits, path, &command.file, err))
+            return error_prefix(err, "Unable to restore slot");
+        command.t_read_us = clock_monotonic_us() - begin;
+    }
     return submit_command(engine, &command, mailbox, path, err);
 }
 

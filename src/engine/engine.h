@@ -217,6 +217,8 @@ struct engine_event {
     int32_t n_slot_tokens; /* saved, restored or erased */
     uint64_t n_bytes;
     double t_ms;
+    struct str slot_file; /* a save's, not yet written; see engine_slot_save_finish */
+    char *slot_path;      /* where to; owned */
 
     /* CONTROL: success; ERROR and an unsuccessful CONTROL: error. A prompt that
      * does not fit gives ERR_LIMIT with n_ctx > 0. */
@@ -272,10 +274,17 @@ void engine_job_release(struct engine_job *job);
 enum engine_slot_action { ENGINE_SLOT_SAVE, ENGINE_SLOT_RESTORE, ENGINE_SLOT_ERASE };
 
 /* Done when the slot is idle; answered by a SLOT or an ERROR event with index.
- * path: the file to write or read (NULL for ERASE); copied. */
+ * path: the file to write or read (NULL for ERASE); copied. A file to restore is read
+ * and checked here, in the calling thread: ERR_INVALID for one that cannot be
+ * restored. */
 bool engine_submit_slot_action(struct engine *engine, enum engine_slot_action action,
                                int32_t id_slot, const char *path, int32_t index,
                                struct engine_mailbox *mailbox, struct error *err);
+
+/* Write what the SLOT event of a SAVE holds into its file, in the calling thread: until
+ * then nothing is written. The event becomes an ERROR where that fails. Other events
+ * are left alone. */
+void engine_slot_save_finish(struct engine_event *event);
 
 /* End the running thought of the completion with that id; answered by a CONTROL
  * event soon, also in the middle of a generation. */

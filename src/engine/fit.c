@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 enum { STEP = 256 };
 
@@ -49,6 +50,20 @@ int64_t memory_available(void)
     if (limit >= 0 && used >= 0 && limit - used < room)
         room = limit > used ? limit - used : 0;
     return room;
+}
+
+uint64_t memory_total(void)
+{
+    int64_t memory = meminfo("MemTotal"), swap = meminfo("SwapTotal");
+    uint64_t total = memory < 0 ? UINT64_MAX : (uint64_t)memory + (uint64_t)(swap > 0 ? swap : 0);
+    int64_t limit = number_in("/sys/fs/cgroup/memory.max");
+    if (limit >= 0 && (uint64_t)limit < total)
+        total = (uint64_t)limit;
+    struct rlimit space;
+    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
+        space.rlim_cur < total)
+        total = space.rlim_cur;
+    return total;
 }
 
 int32_t fit_n_ctx(int32_t n_ctx, uint64_t kv_bytes, int64_t room, int32_t n_min)

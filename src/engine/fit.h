@@ -9,6 +9,10 @@
  * INT64_MAX when nobody tells. */
 int64_t memory_available(void);
 
+/* Bytes that this process can have at most: memory and swap, what its control group
+ * allows, and its address space (RLIMIT_AS). UINT64_MAX when nobody tells. */
+uint64_t memory_total(void);
+
 /* The context whose cache fits into room bytes, when n_ctx tokens take
  * kv_bytes: n_ctx itself if it fits, else a multiple of 256, but at least
  * n_min (or n_ctx where that is smaller). */

@@ -217,6 +217,47 @@ void prompt_cache_clear(struct prompt_cache *cache);
 
 /* ---- slot files (slot_file.c) ---- */
 
+enum { SLOT_FILE_HEAD = 40 };
+
+/* What files of this engine's slots may hold. */
+struct slot_file_limits {
+    uint64_t fingerprint; /* of the model and the cache's types */
+    int32_t n_ctx, n_vocab;
+    struct kv_layout layout;
+};
+
+/* A file in memory that was checked to its last byte, so that restoring it can fail
+ * only for lack of memory or cells. */
+struct slot_file {
+    char *bytes; /* owned; NULL where only a caller's bytes were checked */
+    size_t n_bytes;
+    int32_t n_tokens;
+    uint64_t n_state;
+    const unsigned char *tokens;
+    struct slice state; /* for kv_seq_load */
+};
+
+/* With the context loaded. */
+void slot_file_limits(const struct engine *engine, struct slot_file_limits *out);
+/* What the slot holds, as a file without its checksum, which slot_file_seal adds. */
+bool slot_file_build(struct engine *engine, const struct slot *slot, struct str *out,
+                     struct error *err);
+void slot_file_seal(struct str *file);
+/* From the first SLOT_FILE_HEAD bytes of a file of this size (fewer if it is
+ * smaller): n_tokens and n_state, or why not. */
+bool slot_file_check_head(const struct slot_file_limits *limits, const unsigned char *bytes,
+                          uint64_t size, struct slot_file *out, struct error *err);
+/* Everything; *out points into bytes. */
+bool slot_file_check(const struct slot_file_limits *limits, struct slice bytes,
+                     struct slot_file *out, struct error *err);
+int32_t slot_file_token(const struct slot_file *file, int32_t i);
+/* From a path; ERR_INVALID for whatever is wrong with it. */
+bool slot_file_read(const struct slot_file_limits *limits, const char *path, struct slot_file *out,
+                    struct error *err);
+void slot_file_free(struct slot_file *file);
+
+/* ---- saving, restoring, erasing (slot_command.c) ---- */
+
 struct command;
 /* Run a save, restore or erase on an idle slot and answer. */
 void slot_run_command(struct engine *engine, struct slot *slot, const struct command *command);
@@ -229,7 +270,9 @@ struct command {
     enum command_kind kind;
     enum engine_slot_action action;
     int32_t id_slot, index;
-    char *text; /* path or completion id; owned */
+    char *text;            /* path or completion id; owned */
+    struct slot_file file; /* to restore; owned */
+    uint64_t t_read_us;    /* it took to read and check it */
     struct engine_mailbox *mailbox;
     struct command *next;
 };
@@ -265,6 +308,7 @@ struct engine {
     struct worker_pool *pool, *pool_batch;
     int32_t n_ctx_slot, n_ubatch;
     int32_t n_swa; /* context_n_swa */
+    struct slot_file_limits file_limits;
     enum pooling pooling;
     int32_t n_slots; /* n_parallel, and more behind them where it embeds */
 

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 
 /* The model's description outlives the model: it is asked for while asleep. */
@@ -65,28 +66,41 @@ static bool nobody_waits(void *arg)
 
 /* The model's own context where it was not asked for: smaller when its cache
  * has no room beside the weights. */
-static bool fit_context(struct engine *engine, struct context_settings *context, struct error *err)
+static bool fit_context(struct engine *engine, struct context_settings *context,
+                        struct context_needs *needs, struct error *err)
 {
     const struct engine_settings *settings = &engine->settings;
+    if (!context_measure(engine->model, context, needs, err))
+        return false;
     if (!settings->fit || settings->context.n_ctx != 0)
         return true;
     /* Mapped weights count as available memory, yet are needed all the time. */
     int64_t room = memory_available() - ((int64_t)settings->fit_margin_mib << 20);
     if (settings->file.loading == FILE_MMAP)
         room -= (int64_t)engine->info.n_bytes;
-    int32_t n_ctx = context_n_ctx(engine->context);
-    int32_t fitting =
-        fit_n_ctx(n_ctx, context_kv_bytes(engine->context), room, settings->fit_n_ctx);
-    if (fitting == n_ctx)
+    int32_t fitting = fit_n_ctx(needs->n_ctx, needs->kv_bytes, room, settings->fit_n_ctx);
+    if (fitting == needs->n_ctx || fitting == context->n_ctx)
         return true;
     log_warn("the cache of %d tokens does not fit into free memory: using %d (-c 0 insists)",
-             (int)n_ctx, (int)fitting);
-    context_free(engine->context);
-    engine->context = NULL;
+             (int)needs->n_ctx, (int)fitting);
     context->n_ctx = fitting;
     /* Sliding windows are no smaller in a smaller context: look again. */
-    return context_create(engine->model, context, &engine->context, err) &&
-           fit_context(engine, context, err);
+    return fit_context(engine, context, needs, err);
+}
+
+/* What can never fit is refused before any of it is reserved. The cache is filled as
+ * requests come, so what the machine has is the limit, not what is free now. */
+static bool check_needs(const struct context_needs *needs, struct error *err)
+{
+    uint64_t total = memory_total(), want;
+    if (!__builtin_add_overflow(needs->kv_bytes, needs->work_bytes, &want) && want <= total)
+        return true;
+    return error_set(err, ERR_MEMORY,
+                     "a context of %d tokens takes %" PRIu64 " MiB for its cache and %" PRIu64
+                     " MiB to compute, and there are %" PRIu64 " MiB of memory in all; use a "
+                     "smaller context (-c), batch (-b, -ub) or cache type (-ctk, -ctv)",
+                     (int)needs->n_ctx, needs->kv_bytes >> 20, needs->work_bytes >> 20,
+                     total >> 20);
 }
 
 /* A server for embeddings has slots behind those it shows: a batch then takes
@@ -126,8 +140,10 @@ static bool make_context(struct engine *engine, struct error *err)
     context.pool_batch = engine->pool_batch;
     if (context.n_batch > 0 && context.n_batch < context.n_shares)
         context.n_batch = context.n_shares;
-    if (!context_create(engine->model, &context, &engine->context, err) ||
-        !fit_context(engine, &context, err) || !set_control(engine, err))
+    struct context_needs needs;
+    if (!fit_context(engine, &context, &needs, err) || !check_needs(&needs, err) ||
+        !context_create(engine->model, &context, &engine->context, err) ||
+        !set_control(engine, err))
         return false;
     context_set_abort(engine->context, nobody_waits, engine);
     int32_t n_ctx = context_n_ctx_seq(engine->context);
@@ -146,6 +162,7 @@ static bool make_context(struct engine *engine, struct error *err)
     if (engine->n_ubatch == 0) {
         engine->n_ubatch = context_n_ubatch(engine->context);
         engine->pooling = context_pooling(engine->context);
+        slot_file_limits(engine, &engine->file_limits);
     }
     return !engine->settings.warmup || model_warmup(engine->context, err);
 }

@@ -11,6 +11,8 @@ void engine_event_free(struct engine_event *event)
     if (!event)
         return;
     arena_free(&event->arena);
+    str_free(&event->slot_file);
+    free(event->slot_path);
     free(event);
 }
 

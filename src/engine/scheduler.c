@@ -201,6 +201,7 @@ static void run_commands(struct engine *engine)
 void command_free(struct command *command)
 {
     mailbox_release(command->mailbox);
+    slot_file_free(&command->file);
     free(command->text);
     free(command);
 }

@@ -8,24 +8,23 @@
  *   24  8  n_tokens
  *   32  8  bytes of state
  *   40     tokens (4 each), then the state as kv_seq_save wrote it
- * A file is written beside its place and renamed into it, so that a reader
- * never sees half of one. */
+ * Files are read, checked and written by whoever asks, not by the scheduler, which
+ * only copies between its cache and memory. What a file says of itself is checked
+ * before more of it is read than that. */
 #include "engine/internal.h"
 
-#include "base/clock.h"
+#include "base/file.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 #include <zlib.h>
 
 #define SLOT_MAGIC "MLXCSLOT"
 
-enum { SLOT_VERSION = 1, HEADER_BYTES = 40, CHECKED_FROM = 16 };
+enum { SLOT_VERSION = 1, CHECKED_FROM = 16 };
 
 static void put_u32(unsigned char *to, uint32_t value)
 {
@@ -70,12 +69,20 @@ static uint32_t checksum(const unsigned char *data, size_t len)
     return (uint32_t)crc32_z(crc32_z(0, NULL, 0), data, len);
 }
 
+void slot_file_limits(const struct engine *engine, struct slot_file_limits *out)
+{
+    *out = (struct slot_file_limits){.fingerprint = model_fingerprint(engine),
+                                     .n_ctx = engine->n_ctx_slot,
+                                     .n_vocab = engine->info.n_vocab};
+    context_kv_layout(engine->context, &out->layout);
+}
+
 /* ---- writing ---- */
 
-static bool build_file(struct engine *engine, const struct slot *slot, struct str *out,
-                       struct error *err)
+bool slot_file_build(struct engine *engine, const struct slot *slot, struct str *out,
+                     struct error *err)
 {
-    unsigned char header[HEADER_BYTES] = {0};
+    unsigned char header[SLOT_FILE_HEAD] = {0};
     str_append(out, header, sizeof header);
     for (size_t i = 0; i < slot->cache.n; i++) {
         unsigned char id[4];
@@ -88,198 +95,133 @@ static bool build_file(struct engine *engine, const struct slot *slot, struct st
     unsigned char *bytes = (unsigned char *)out->data;
     memcpy(bytes, SLOT_MAGIC, 8);
     put_u32(bytes + 8, SLOT_VERSION);
-    put_u64(bytes + 16, model_fingerprint(engine));
+    put_u64(bytes + 16, engine->file_limits.fingerprint);
     put_u64(bytes + 24, slot->cache.n);
     put_u64(bytes + 32, out->len - before);
-    put_u32(bytes + 12, checksum(bytes + CHECKED_FROM, out->len - CHECKED_FROM));
     return true;
 }
 
-static bool write_all(int fd, const char *data, size_t len)
+void slot_file_seal(struct str *file)
 {
-    while (len) {
-        ssize_t n = write(fd, data, len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            return false;
-        data += n;
-        len -= (size_t)n;
-    }
-    return true;
-}
-
-static bool write_atomically(const char *path, struct slice data, struct error *err)
-{
-    char *temporary = text_format("%s.%ld.tmp", path, (long)getpid());
-    if (!temporary)
-        return error_memory(err);
-    int fd = open(temporary, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    bool ok = fd >= 0 && write_all(fd, data.data, data.len) && fsync(fd) == 0;
-    int why = errno;
-    if (fd >= 0 && close(fd) != 0 && ok) {
-        why = errno;
-        ok = false;
-    }
-    if (ok && rename(temporary, path) != 0) {
-        why = errno;
-        ok = false;
-    }
-    if (!ok) {
-        unlink(temporary);
-        error_set(err, ERR_IO, "Unable to save slot: %s: %s", path, strerror(why));
-    }
-    free(temporary);
-    return ok;
+    unsigned char *bytes = (unsigned char *)file->data;
+    put_u32(bytes + 12, checksum(bytes + CHECKED_FROM, file->len - CHECKED_FROM));
 }
 
 /* ---- reading ---- */
 
-static bool read_whole(const char *path, struct str *out, struct error *err)
+bool slot_file_check_head(const struct slot_file_limits *limits, const unsigned char *bytes,
+                          uint64_t size, struct slot_file *out, struct error *err)
 {
-    int fd = open(path, O_RDONLY | O_CLOEXEC);
-    struct stat info;
-    if (fd < 0 || fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {
-        int why = fd < 0 ? errno : EINVAL;
-        if (fd >= 0)
-            close(fd);
-        return error_set(err, ERR_INVALID, "%s",
-                         why == ENOENT ? "No available space in KV cache or invalid slot save file"
-                                       : strerror(why));
-    }
-    bool ok = str_reserve(out, (size_t)info.st_size);
-    while (ok && out->len < (size_t)info.st_size) {
-        ssize_t n = read(fd, out->data + out->len, (size_t)info.st_size - out->len);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n <= 0)
-            break;
-        out->len += (size_t)n;
-    }
-    close(fd);
-    return ok || error_memory(err);
-}
-
-/* What a checked file holds; points into its bytes. */
-struct slot_file {
-    const unsigned char *tokens;
-    uint64_t n_tokens;
-    struct slice state;
-};
-
-static bool check_file(const struct engine *engine, struct slice file, struct slot_file *out,
-                       struct error *err)
-{
-    const unsigned char *bytes = (const unsigned char *)file.data;
-    if (file.len < HEADER_BYTES || memcmp(bytes, SLOT_MAGIC, 8) != 0)
+    *out = (struct slot_file){0};
+    if (size < SLOT_FILE_HEAD || memcmp(bytes, SLOT_MAGIC, 8) != 0)
         return error_set(err, ERR_INVALID, "not a slot file of this server");
     if (get_u32(bytes + 8) != SLOT_VERSION)
         return error_set(err, ERR_INVALID, "slot file version %u, this server reads %d",
                          get_u32(bytes + 8), SLOT_VERSION);
-    uint64_t n_tokens = get_u64(bytes + 24);
-    uint64_t n_state = get_u64(bytes + 32);
-    uint64_t body = file.len - HEADER_BYTES;
-    if (n_tokens > body / 4 || n_state != body - n_tokens * 4)
-        return error_set(err, ERR_INVALID, "the slot file is truncated");
-    if (get_u32(bytes + 12) != checksum(bytes + CHECKED_FROM, file.len - CHECKED_FROM))
-        return error_set(err, ERR_INVALID, "the slot file is damaged (wrong checksum)");
-    if (get_u64(bytes + 16) != model_fingerprint(engine))
+    if (get_u64(bytes + 16) != limits->fingerprint)
         return error_set(err, ERR_INVALID, "the slot file belongs to another model or cache type");
-    if (n_tokens > (uint64_t)engine->n_ctx_slot)
+    uint64_t n_tokens = get_u64(bytes + 24), n_state = get_u64(bytes + 32);
+    if (n_tokens > (uint64_t)limits->n_ctx)
         return error_set(err, ERR_INVALID, "Restored prompt does not fit in the slot context");
-    for (uint64_t i = 0; i < n_tokens; i++)
-        if (get_u32(bytes + HEADER_BYTES + 4 * i) >= (uint32_t)engine->info.n_vocab)
-            return error_set(err, ERR_INVALID, "Invalid tokens in slot save file");
-    *out = (struct slot_file){bytes + HEADER_BYTES, n_tokens,
-                              slice_from(file, HEADER_BYTES + (size_t)n_tokens * 4)};
+    uint64_t body = size - SLOT_FILE_HEAD, n_ids = n_tokens * 4;
+    if (n_ids > body || n_state != body - n_ids)
+        return error_set(err, ERR_INVALID, "the slot file is truncated");
+    out->n_tokens = (int32_t)n_tokens;
+    out->n_state = n_state;
     return true;
 }
 
-/* Put the file's cache into the slot; a failure leaves the slot as it was. */
-static bool restore(struct engine *engine, struct slot *slot, const struct slot_file *file,
+/* That the state is as large as its own head says: as the size of the file was. */
+static bool check_state_size(const struct slot_file_limits *limits, const struct slot_file *file,
+                             const unsigned char *head, struct error *err)
+{
+    uint64_t want;
+    if (file->n_state < KV_SAVED_HEAD_BYTES)
+        return error_set(err, ERR_INVALID, "the slot file is truncated");
+    if (!kv_saved_bytes(&limits->layout, head, file->n_tokens, &want, err)) {
+        err->code = ERR_INVALID;
+        return false;
+    }
+    return want == file->n_state || error_set(err, ERR_INVALID, "the slot file is truncated");
+}
+
+bool slot_file_check(const struct slot_file_limits *limits, struct slice bytes,
+                     struct slot_file *out, struct error *err)
+{
+    const unsigned char *data = (const unsigned char *)bytes.data;
+    if (!slot_file_check_head(limits, data, bytes.len, out, err))
+        return false;
+    out->tokens = data + SLOT_FILE_HEAD;
+    out->state = slice_from(bytes, SLOT_FILE_HEAD + (size_t)out->n_tokens * 4);
+    if (!check_state_size(limits, out, (const unsigned char *)out->state.data, err))
+        return false;
+    if (get_u32(data + 12) != checksum(data + CHECKED_FROM, bytes.len - CHECKED_FROM))
+        return error_set(err, ERR_INVALID, "the slot file is damaged (wrong checksum)");
+    for (int32_t i = 0; i < out->n_tokens; i++)
+        if (slot_file_token(out, i) < 0 || slot_file_token(out, i) >= limits->n_vocab)
+            return error_set(err, ERR_INVALID, "Invalid tokens in slot save file");
+    return kv_saved_is_dense(out->state, out->n_tokens) ||
+           error_set(err, ERR_INVALID, "the slot file's tokens and cache do not agree");
+}
+
+int32_t slot_file_token(const struct slot_file *file, int32_t i)
+{
+    return (int32_t)get_u32(file->tokens + 4 * (size_t)i);
+}
+
+/* Both heads, before anything is read or allocated by their word. */
+static bool check_heads(const struct slot_file_limits *limits, int fd, const char *path,
+                        uint64_t size, struct error *err)
+{
+    unsigned char head[SLOT_FILE_HEAD] = {0}, state[KV_SAVED_HEAD_BYTES] = {0};
+    struct slot_file file;
+    size_t n = size < sizeof head ? (size_t)size : sizeof head;
+    if (!file_read_at(fd, path, head, n, 0, err) ||
+        !slot_file_check_head(limits, head, size, &file, err))
+        return false;
+    uint64_t at = sizeof head + (uint64_t)file.n_tokens * 4;
+    n = file.n_state < sizeof state ? (size_t)file.n_state : sizeof state;
+    return file_read_at(fd, path, state, n, at, err) && check_state_size(limits, &file, state, err);
+}
+
+static bool read_checked(const struct slot_file_limits *limits, int fd, const char *path,
+                         uint64_t size, struct slot_file *out, struct error *err)
+{
+    if (!check_heads(limits, fd, path, size, err))
+        return false;
+    char *bytes = malloc((size_t)size);
+    if (!bytes)
+        return error_memory(err);
+    if (file_read_at(fd, path, bytes, (size_t)size, 0, err) &&
+        slot_file_check(limits, (struct slice){bytes, (size_t)size}, out, err)) {
+        out->bytes = bytes;
+        out->n_bytes = (size_t)size;
+        return true;
+    }
+    free(bytes);
+    *out = (struct slot_file){0};
+    return false;
+}
+
+bool slot_file_read(const struct slot_file_limits *limits, const char *path, struct slot_file *out,
                     struct error *err)
 {
-    struct str backup = {0};
-    struct token_vec tokens = {0};
-    bool ok = VEC_RESERVE(&tokens, (size_t)file->n_tokens) &&
-              kv_seq_save(engine->context, slot->id, &backup);
-    if (!ok) {
-        error_memory(err);
-        goto out;
+    int fd;
+    struct stat info;
+    *out = (struct slot_file){0};
+    if (!file_open_regular(path, O_RDONLY, SIZE_MAX / 2, &fd, &info, err)) {
+        if (err->code == ERR_NOT_FOUND)
+            error_set(err, ERR_INVALID, "No available space in KV cache or invalid slot save file");
+        err->code = ERR_INVALID;
+        return false;
     }
-    for (uint64_t i = 0; i < file->n_tokens; i++)
-        tokens.data[tokens.n++] = (int32_t)get_u32(file->tokens + 4 * i);
-    ok = kv_seq_load(engine->context, slot->id, file->state, err);
-    if (ok && kv_seq_pos_max(engine->context, slot->id) + 1 != (int32_t)tokens.n)
-        ok = error_set(err, ERR_INVALID, "the slot file's tokens and cache do not agree");
-    if (!ok) {
-        struct error ignored;
-        if (!kv_seq_load(engine->context, slot->id, str_slice(&backup), &ignored))
-            slot_forget_cache(engine, slot);
-        goto out;
-    }
-    VEC_FREE(&slot->cache);
-    checkpoints_free(&slot->checkpoints);
-    slot->cache = tokens;
-    slot->n_exact = 0; /* the file does not say */
-    tokens = (struct token_vec){0};
-out:
-    VEC_FREE(&tokens);
-    str_free(&backup);
+    bool ok = read_checked(limits, fd, path, (uint64_t)info.st_size, out, err);
+    close(fd);
     return ok;
 }
 
-/* ---- the commands ---- */
-
-static bool save_slot(struct engine *engine, struct slot *slot, const char *path,
-                      struct engine_event *event, struct error *err)
+void slot_file_free(struct slot_file *file)
 {
-    struct str file = {0};
-    bool ok = build_file(engine, slot, &file, err) && write_atomically(path, str_slice(&file), err);
-    event->n_slot_tokens = (int32_t)slot->cache.n;
-    event->n_bytes = file.len;
-    str_free(&file);
-    return ok;
-}
-
-static bool restore_slot(struct engine *engine, struct slot *slot, const char *path,
-                         struct engine_event *event, struct error *err)
-{
-    struct str bytes = {0};
-    struct slot_file file;
-    bool ok = read_whole(path, &bytes, err) && check_file(engine, str_slice(&bytes), &file, err) &&
-              restore(engine, slot, &file, err);
-    if (!ok)
-        error_prefix(err, "Unable to restore slot");
-    event->n_slot_tokens = (int32_t)slot->cache.n;
-    event->n_bytes = bytes.len;
-    str_free(&bytes);
-    return ok;
-}
-
-void slot_run_command(struct engine *engine, struct slot *slot, const struct command *command)
-{
-    struct engine_event *event = event_create(ENGINE_EVENT_SLOT, NULL, slot);
-    if (!event)
-        return;
-    event->index = command->index;
-    uint64_t begin = clock_monotonic_us();
-    bool ok = true;
-    switch (command->action) {
-    case ENGINE_SLOT_SAVE:
-        ok = save_slot(engine, slot, command->text, event, &event->error);
-        break;
-    case ENGINE_SLOT_RESTORE:
-        ok = restore_slot(engine, slot, command->text, event, &event->error);
-        break;
-    case ENGINE_SLOT_ERASE:
-        event->n_slot_tokens = (int32_t)slot->cache.n;
-        slot_forget_cache(engine, slot);
-        break;
-    }
-    event->t_ms = (double)(clock_monotonic_us() - begin) / 1000.0;
-    event->success = ok;
-    if (!ok)
-        event->kind = ENGINE_EVENT_ERROR;
-    mailbox_put(command->mailbox, event);
+    free(file->bytes);
+    *file = (struct slot_file){0};
 }

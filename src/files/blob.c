@@ -3,6 +3,7 @@
 #define _GNU_SOURCE /* O_DIRECT */
 #include "files/blob.h"
 
+#include "base/file.h"
 #include "base/log.h"
 
 #include <errno.h>
@@ -10,34 +11,12 @@
 #include <inttypes.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Direct reads want addresses, offsets and lengths in whole blocks; this suits
  * every disk there is. */
 enum { DIRECT_BLOCK = 4096 };
 static const size_t READ_CHUNK = (size_t)64 << 20;
-
-static bool open_regular(const char *path, int flags, int *fd, size_t *size, struct error *err)
-{
-    *fd = open(path, O_RDONLY | O_CLOEXEC | flags);
-    if (*fd < 0)
-        return error_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, "%s: cannot be opened: %s",
-                         path, strerror(errno));
-    struct stat info;
-    if (fstat(*fd, &info) != 0)
-        error_set(err, ERR_IO, "%s: cannot be examined: %s", path, strerror(errno));
-    else if (!S_ISREG(info.st_mode))
-        error_set(err, ERR_FORMAT, "%s: is no regular file", path);
-    else if ((uint64_t)info.st_size > SIZE_MAX - DIRECT_BLOCK)
-        error_set(err, ERR_LIMIT, "%s: is larger than this machine can address", path);
-    else {
-        *size = (size_t)info.st_size;
-        return true;
-    }
-    close(*fd);
-    return false;
-}
 
 /* Read size bytes into memory that has room for whole blocks. */
 static bool read_all(int fd, const char *path, unsigned char *data, size_t size, size_t room,
@@ -104,11 +83,15 @@ bool blob_open(const char *path, const struct model_file_settings *settings, str
         settings = &plain;
     *blob = (struct blob){0};
     int fd;
-    size_t size;
-    if (settings->loading == FILE_DIRECT && open_regular(path, O_DIRECT, &fd, &size, NULL))
+    struct stat info;
+    /* Addressable, and with room to round up to whole blocks. */
+    const uint64_t limit = SIZE_MAX / 2;
+    if (settings->loading == FILE_DIRECT &&
+        file_open_regular(path, O_RDONLY | O_DIRECT, limit, &fd, &info, NULL))
         ;
-    else if (!open_regular(path, 0, &fd, &size, err))
+    else if (!file_open_regular(path, O_RDONLY, limit, &fd, &info, err))
         return false;
+    size_t size = (size_t)info.st_size;
     bool ok = true;
     if (size == 0)
         ok = error_set(err, ERR_FORMAT, "%s: is empty; the download has probably failed", path);
@@ -128,26 +111,4 @@ void blob_close(struct blob *blob)
     if (blob->mapped)
         munmap((void *)(uintptr_t)blob->data, blob->mapped);
     *blob = (struct blob){0};
-}
-
-bool file_read_whole(const char *path, size_t limit, struct str *out, struct error *err)
-{
-    int fd;
-    size_t size;
-    if (!open_regular(path, 0, &fd, &size, err))
-        return false;
-    bool ok = true;
-    if (size > limit)
-        ok = error_set(err, ERR_LIMIT, "%s: has %zu bytes; more than %zu are not read", path, size,
-                       limit);
-    else if (!str_reserve(out, size))
-        ok = error_memory(err);
-    else if (size > 0)
-        ok = read_all(fd, path, (unsigned char *)out->data + out->len, size, size, err);
-    close(fd);
-    if (ok && size > 0) {
-        out->len += size;
-        out->data[out->len] = '\0';
-    }
-    return ok;
 }

@@ -17,7 +17,4 @@ bool blob_open(const char *path, const struct model_file_settings *settings, str
                struct error *err);
 void blob_close(struct blob *blob);
 
-/* Append a file of at most limit bytes to out. */
-bool file_read_whole(const char *path, size_t limit, struct str *out, struct error *err);
-
 #endif

@@ -1,16 +1,18 @@
 /* checksum.c - SHA-256 and Git blob ids of files, through nettle. */
 #include "files/checksum.h"
 
+#include "base/file.h"
 #include "base/str.h"
 
 #include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <nettle/sha1.h>
 #include <nettle/sha2.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
+#include <unistd.h>
 
 enum { SHA256_DIGITS = 64, GIT_DIGITS = 40, CHUNK = 1 << 16 };
 
@@ -57,14 +59,18 @@ bool checksum_verify(const char *path, const char *digest, struct error *err)
     bool sha256 = is_hexadecimal(digest, SHA256_DIGITS);
     if (!sha256 && !is_hexadecimal(digest, GIT_DIGITS))
         return error_set(err, ERR_INVALID, "'%s' is no checksum of a known kind", digest);
-    FILE *stream = fopen(path, "rbe");
+    int fd;
     struct stat info;
     char actual[SHA256_DIGITS + 1];
-    bool read = stream && fstat(fileno(stream), &info) == 0 &&
-                hash_stream(stream, sha256, (uint64_t)info.st_size, actual);
+    if (!file_open_regular(path, O_RDONLY, FILE_ANY_SIZE, &fd, &info, err))
+        return false;
+    FILE *stream = fdopen(fd, "rb");
+    bool read = stream && hash_stream(stream, sha256, (uint64_t)info.st_size, actual);
     int why = errno;
     if (stream)
         fclose(stream);
+    else
+        close(fd);
     if (!read)
         return error_set(err, ERR_IO, "%s: cannot be read: %s", path, strerror(why));
     if (strcasecmp(actual, digest) != 0)

@@ -2,12 +2,15 @@
 #include "files/download.h"
 
 #include "base/clock.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/printable.h"
 #include "files/checksum.h"
 #include "files/paths.h"
 
 #include <curl/curl.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -166,8 +169,10 @@ static int show_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t
     double whole = (double)t->begun_at + (double)total, have = (double)t->begun_at + (double)now;
     int filled = (int)(BAR_WIDTH * have / whole);
     const char *name = shown_name(t->what->url, &name_len);
-    fprintf(stderr, "\r%.*s [%.*s%*s] %3d%% of %.1f MiB\x1b[K", name_len > 40 ? 40 : name_len, name,
-            filled, "########################################", BAR_WIDTH - filled, "",
+    fputc('\r', stderr);
+    printable_write(stderr, (struct slice){name, name_len > 40 ? 40 : (size_t)name_len});
+    fprintf(stderr, " [%.*s%*s] %3d%% of %.1f MiB\x1b[K", filled,
+            "########################################", BAR_WIDTH - filled, "",
             (int)(100 * have / whole), whole / (1 << 20));
     return 0;
 }
@@ -280,13 +285,16 @@ static enum attempt attempt(const struct download *what, const struct names *nam
         unlink(names->partial);
         t.begun_at = 0;
     }
-    t.stream = fopen(names->partial, "abe");
+    int fd;
+    if (!file_open_regular(names->partial, O_WRONLY | O_APPEND | O_CREAT, FILE_ANY_SIZE, &fd, NULL,
+                           err))
+        return ATTEMPT_FAILED;
+    t.stream = fdopen(fd, "ab");
     t.curl = new_handle(what->url, what->token, why);
     if (!t.stream || !t.curl) {
-        if (t.curl)
-            error_set(err, ERR_IO, "%s: cannot be written: %s", names->partial, strerror(errno));
-        else
-            error_memory(err);
+        error_memory(err);
+        if (!t.stream)
+            close(fd);
         if (t.stream)
             fclose(t.stream);
         curl_easy_cleanup(t.curl);

@@ -2,8 +2,9 @@
  * other files beside them. */
 #include "files/model_file.h"
 
+#include "base/file.h"
+
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,10 +1,10 @@
 /* model_file.c - opening, looking up and closing, whatever the format. */
 #include "files/model_file.h"
 
+#include "base/file.h"
+
 #include <ctype.h>
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -125,15 +125,14 @@ static const struct {
 /* Read the beginning; *n receives how much there is. */
 static bool read_start(const char *path, char *start, size_t size, size_t *n, struct error *err)
 {
-    FILE *stream = fopen(path, "rbe");
-    if (!stream) {
-        if (errno == ENOENT)
-            return error_set(err, ERR_NOT_FOUND, "%s: there is no such file or folder", path);
-        return error_set(err, ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
-    }
-    *n = fread(start, 1, size, stream);
-    fclose(stream);
-    return true;
+    int fd;
+    struct stat info;
+    if (!file_open_regular(path, O_RDONLY, FILE_ANY_SIZE, &fd, &info, err))
+        return false;
+    *n = (uint64_t)info.st_size < size ? (size_t)info.st_size : size;
+    bool ok = file_read_at(fd, path, start, *n, 0, err);
+    close(fd);
+    return ok;
 }
 
 static bool refuse_foreign(const char *path, const char *start, size_t n, struct error *err)

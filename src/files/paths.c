@@ -1,18 +1,20 @@
 /* paths.c - folders, small files and locks between processes. */
 #include "files/paths.h"
 
+#include "base/file.h"
 #include "base/log.h"
 #include "base/vec.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+enum { SMALL_FILE_BYTES = 64 << 10 };
 
 bool path_exists(const char *path)
 {
@@ -41,34 +43,19 @@ bool path_make_parents(const char *path, struct error *err)
 
 bool path_write_whole(const char *path, struct slice text, struct error *err)
 {
-    char *beside = text_format("%s.%ld.tmp", path, (long)getpid());
-    if (!beside)
-        return error_memory(err);
-    FILE *stream = path_make_parents(path, err) ? fopen(beside, "wbe") : NULL;
-    bool ok = stream && fwrite(text.data, 1, text.len, stream) == text.len;
-    if (stream && fclose(stream) != 0)
-        ok = false;
-    ok = ok && rename(beside, path) == 0;
-    if (!ok) {
-        error_set(err, ERR_IO, "%s: cannot be written: %s", path, strerror(errno));
-        unlink(beside);
-    }
-    free(beside);
-    return ok;
+    return path_make_parents(path, err) && file_replace(path, text, 0666, err);
 }
 
 char *path_first_line(const char *path)
 {
-    char line[1024];
-    FILE *stream = fopen(path, "rbe");
-    if (!stream)
-        return NULL;
-    char *got = fgets(line, sizeof line, stream);
-    fclose(stream);
-    if (!got)
-        return NULL;
-    line[strcspn(line, "\r\n")] = '\0';
-    return *line ? slice_duplicate(slice_of(line)) : NULL;
+    struct str text = {0};
+    char *line = NULL;
+    if (file_read_whole(path, SMALL_FILE_BYTES, &text, NULL)) {
+        size_t len = strcspn(str_text(&text), "\r\n");
+        line = len ? slice_duplicate((struct slice){str_text(&text), len}) : NULL;
+    }
+    str_free(&text);
+    return line;
 }
 
 bool path_is_below(const char *path)
@@ -159,9 +146,8 @@ bool path_lock(const char *path, int *fd, struct error *err)
     if (!path_make_parents(path, err))
         return false;
     for (;;) {
-        *fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0644);
-        if (*fd < 0)
-            return error_set(err, ERR_IO, "%s: cannot be opened: %s", path, strerror(errno));
+        if (!file_open_regular(path, O_RDWR | O_CREAT, FILE_ANY_SIZE, fd, NULL, err))
+            return false;
         bool ok = wait_for(*fd, path);
         if (ok && is_at_path(*fd, path))
             return true;

@@ -12,7 +12,7 @@ bool path_exists(const char *path); /* follows links */
 bool path_is_folder(const char *path);
 /* Make every folder the path leads through, but not its last part. */
 bool path_make_parents(const char *path, struct error *err);
-/* Write a small file, whole at once (written beside and renamed). */
+/* Write a small file, whole at once (base/file.h). */
 bool path_write_whole(const char *path, struct slice text, struct error *err);
 /* The first line of a small file; NULL when there is none. Owned by the caller. */
 char *path_first_line(const char *path);

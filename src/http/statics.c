@@ -1,7 +1,8 @@
 /* statics.c - files of one folder, and nothing outside it. */
 #include "http/internal.h"
 
-#include <errno.h>
+#include "base/file.h"
+
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -76,13 +77,8 @@ static int open_below(const struct front *front, struct slice path, char canonic
     if (!found || strncmp(canonical, front->static_root, root_len) != 0 ||
         canonical[root_len] != '/')
         return -1;
-    int fd = open(canonical, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return -1;
-    if (fstat(fd, info) != 0 || !S_ISREG(info->st_mode)) {
-        close(fd);
-        return -1;
-    }
+    int fd;
+    file_open_regular(canonical, O_RDONLY | O_NOFOLLOW, FILE_ANY_SIZE, &fd, info, NULL);
     return fd;
 }
 

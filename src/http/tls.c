@@ -1,28 +1,17 @@
 /* tls.c - the key and the certificate, checked before anything listens. */
 #include "http/internal.h"
 
-#include <errno.h>
+#include "base/file.h"
+
 #include <gnutls/x509.h>
-#include <stdio.h>
 
 enum { PEM_LIMIT = 1 << 20 };
 
 static bool read_pem(const char *what, const char *path, struct str *out, struct error *err)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return error_set(err, ERR_IO, "TLS %s %s cannot be read: %s", what, path, strerror(errno));
-    char block[4096];
-    size_t n;
-    while ((n = fread(block, 1, sizeof block, file)) > 0 && out->len <= PEM_LIMIT)
-        str_append(out, block, n);
-    bool failed = ferror(file) != 0;
-    fclose(file);
-    if (failed)
-        return error_set(err, ERR_IO, "TLS %s %s cannot be read", what, path);
-    if (out->len == 0 || out->len > PEM_LIMIT || out->failed)
-        return error_set(err, ERR_FORMAT, "TLS %s %s is empty or larger than 1 MiB", what, path);
-    return true;
+    if (!file_read_whole(path, PEM_LIMIT, out, err))
+        return error_prefix(err, "TLS %s", what);
+    return out->len > 0 || error_set(err, ERR_FORMAT, "TLS %s %s is empty", what, path);
 }
 
 static gnutls_datum_t datum(const struct str *text)

@@ -66,8 +66,8 @@ static bool settle(struct model_context *ctx, struct kv_sizes *sizes, struct err
             n_cells_seq = CELLS_PAD;
         if (n_cells_seq > INT32_MAX / s->n_shares)
             return error_set(err, ERR_INVALID,
-                             "a context of %d for each of %d sequences is too "
-                             "large",
+                             "a context of %d for each of %d sequences is too large; use a "
+                             "smaller context (-c) or fewer slots (-np)",
                              n_cells_seq, s->n_shares);
         n_ctx = n_cells_seq * s->n_shares;
     }
@@ -124,58 +124,108 @@ static void measure(const struct model *m, struct scratch *s)
     }
 }
 
-static bool floats(float **out, size_t rows, size_t width)
-{
-    size_t n;
-    if (__builtin_mul_overflow(rows, width ? width : 1, &n) || n > SIZE_MAX / sizeof **out)
-        return false;
-    /* Not zeroed: pages that no batch needs are never touched. */
-    *out = aligned_alloc(64, (n * sizeof **out + 63) / 64 * 64);
-    return *out != NULL;
-}
+/* An array that a context has; none are zeroed but those that say so: pages that no
+ * batch needs are never touched. */
+struct array {
+    void **place;
+    uint64_t n, width; /* elements: n * width, a width of 0 counting as 1 */
+    size_t element;
+    bool zeroed;
+};
 
-static bool ints(int32_t **out, size_t n)
-{
-    *out = calloc(n ? n : 1, sizeof **out);
-    return *out != NULL;
-}
+enum { N_ARRAYS_MAX = 24 };
 
-static bool alloc_scratch(struct model_context *ctx)
+#define FLOATS(place, n, width)                                                                    \
+    {                                                                                              \
+        (void **)&(place), (n), (width), sizeof(float), false                                      \
+    }
+#define INTS(place, n, width)                                                                      \
+    {                                                                                              \
+        (void **)&(place), (n), (width), sizeof(int32_t), true                                     \
+    }
+
+/* One table for measuring and allocating. Returns how many. */
+static size_t list_arrays(struct model_context *ctx, struct array out[N_ARRAYS_MAX])
 {
     const struct hparams *h = &ctx->model->h;
+    const struct weights *w = &ctx->model->w;
     struct scratch *s = &ctx->s;
-    size_t n = (size_t)ctx->settings.n_ubatch, n_embd = (size_t)h->n_embd;
-    size_t n_rot = (size_t)h->n_rot, used = (size_t)h->n_experts_used;
+    uint64_t n = (uint64_t)ctx->settings.n_ubatch, n_embd = (uint64_t)h->n_embd;
+    uint64_t n_rot = (uint64_t)h->n_rot, used = (uint64_t)h->n_experts_used;
+    uint64_t rows = (uint64_t)s->n_ffn_rows, n_batch = (uint64_t)ctx->settings.n_batch;
+    uint64_t seqs = (uint64_t)ctx->settings.n_seq_max;
+    bool pools = ctx->settings.embeddings && ctx->pooling != POOLING_NONE;
+    bool dense = is_bound(&w->dense[0]);
+    const struct array all[] = {
+        FLOATS(s->x, n, n_embd),
+        FLOATS(s->h, n, n_embd),
+        FLOATS(s->y, n, n_embd),
+        FLOATS(s->qkv, n, s->n_qkv),
+        FLOATS(s->attn, n, s->n_attn),
+        FLOATS(s->ffn, rows, s->n_ffn),
+        FLOATS(s->cos_sin, n, n_rot),
+        FLOATS(s->cos_sin_swa, n, h->n_swa ? n_rot : 0),
+        FLOATS(s->router, rows, (uint64_t)h->n_experts),
+        FLOATS(s->expert_weight, rows, used),
+        INTS(s->expert, rows, used),
+        INTS(s->expert_row, rows, used),
+        FLOATS(s->gathered, rows, s->n_gathered),
+        {(void **)&ctx->runs, n_batch, 1, sizeof *ctx->runs, true},
+        INTS(ctx->out_of_row, n_batch, 1),
+        INTS(ctx->cell, n_batch, 1),
+        INTS(ctx->cell_window, n, 1),
+        INTS(ctx->out_rows, n_batch, 1),
+        INTS(ctx->order, n_batch, 1),
+        INTS(ctx->pooled_count, seqs, 1),
+        FLOATS(ctx->pooled, pools ? seqs : 0, n_embd),
+        FLOATS(ctx->dense, dense ? 1 : 0, (uint64_t)w->dense[0].matrix.n_rows),
+    };
+    _Static_assert(sizeof all / sizeof *all <= N_ARRAYS_MAX, "the table has room for all");
+    memcpy(out, all, sizeof all);
+    return sizeof all / sizeof *all;
+}
+
+/* Widths, and how many rows the FFN takes at once. */
+static void settle_scratch(struct model_context *ctx)
+{
+    struct scratch *s = &ctx->s;
+    size_t n = (size_t)ctx->settings.n_ubatch;
     measure(ctx->model, s);
     size_t rows = FFN_SCRATCH_BYTES / sizeof(float) / (s->n_ffn ? s->n_ffn : 1);
     rows = rows < 32 ? 32 : rows;
-    rows = rows > n ? n : rows;
-    s->n_ffn_rows = (int32_t)rows;
-    return floats(&s->x, n, n_embd) && floats(&s->h, n, n_embd) && floats(&s->y, n, n_embd) &&
-           floats(&s->qkv, n, s->n_qkv) && floats(&s->attn, n, s->n_attn) &&
-           floats(&s->ffn, rows, s->n_ffn) && floats(&s->cos_sin, n, n_rot) &&
-           floats(&s->cos_sin_swa, n, h->n_swa ? n_rot : 0) &&
-           floats(&s->router, rows, (size_t)h->n_experts) &&
-           floats(&s->expert_weight, rows, used) && ints(&s->expert, rows * used) &&
-           ints(&s->expert_row, rows * used) && floats(&s->gathered, rows, s->n_gathered);
+    s->n_ffn_rows = (int32_t)(rows > n ? n : rows);
 }
 
-static bool alloc_lists(struct model_context *ctx)
+/* UINT64_MAX where it is too much to count. */
+static uint64_t array_bytes(const struct array *a)
 {
-    size_t n = (size_t)ctx->settings.n_batch, seqs = (size_t)ctx->settings.n_seq_max;
-    ctx->runs = calloc(n, sizeof *ctx->runs);
-    bool ok = ctx->runs && ints(&ctx->out_of_row, n) && ints(&ctx->cell, n) &&
-              ints(&ctx->cell_window, (size_t)ctx->settings.n_ubatch) && ints(&ctx->out_rows, n) &&
-              ints(&ctx->order, n) && ints(&ctx->pooled_count, seqs);
-    for (size_t i = 0; ok && i < n; i++) {
-        ctx->order[i] = (int32_t)i;
+    uint64_t n;
+    if (__builtin_mul_overflow(a->n, a->width ? a->width : 1, &n) ||
+        __builtin_mul_overflow(n, a->element, &n))
+        return UINT64_MAX;
+    return n;
+}
+
+static bool alloc_arrays(struct model_context *ctx)
+{
+    struct array all[N_ARRAYS_MAX];
+    size_t n_arrays = list_arrays(ctx, all);
+    for (size_t i = 0; i < n_arrays; i++) {
+        uint64_t bytes = array_bytes(&all[i]);
+        if (bytes == 0)
+            continue; /* not needed: NULL says so */
+        if (bytes > SIZE_MAX - 63)
+            return false;
+        *all[i].place = all[i].zeroed ? calloc(1, (size_t)bytes)
+                                      : aligned_alloc(64, ((size_t)bytes + 63) / 64 * 64);
+        if (!*all[i].place)
+            return false;
+    }
+    for (int32_t i = 0; i < ctx->settings.n_batch; i++) {
+        ctx->order[i] = i;
         ctx->out_of_row[i] = -1;
     }
-    if (ok && ctx->settings.embeddings && ctx->pooling != POOLING_NONE)
-        ok = floats(&ctx->pooled, seqs, (size_t)ctx->model->h.n_embd);
-    if (ok && is_bound(&ctx->model->w.dense[0]))
-        ok = floats(&ctx->dense, 1, (size_t)ctx->model->w.dense[0].matrix.n_rows);
-    return ok;
+    return true;
 }
 
 /* A context that needs no growing while requests run. */
@@ -191,6 +241,26 @@ static bool reserve_pools(struct model_context *ctx, struct error *err)
         if (pools[i] && !worker_pool_reserve(pools[i], larger(wide, ffn), err))
             return false;
     }
+    return true;
+}
+
+bool context_measure(const struct model *model, const struct context_settings *settings,
+                     struct context_needs *out, struct error *err)
+{
+    struct model_context ctx = {.model = model, .settings = *settings};
+    struct array all[N_ARRAYS_MAX];
+    struct kv_sizes sizes;
+    *out = (struct context_needs){0};
+    if (!settle(&ctx, &sizes, err) ||
+        (!is_encoder(model) &&
+         !kv_measure(&model->h, &sizes, settings->type_k, settings->type_v, &out->kv_bytes, err)))
+        return false;
+    out->n_ctx = ctx.settings.n_ctx;
+    settle_scratch(&ctx);
+    size_t n_arrays = list_arrays(&ctx, all);
+    for (size_t i = 0; i < n_arrays; i++)
+        if (__builtin_add_overflow(out->work_bytes, array_bytes(&all[i]), &out->work_bytes))
+            out->work_bytes = UINT64_MAX;
     return true;
 }
 
@@ -218,7 +288,8 @@ bool context_create(const struct model *model, const struct context_settings *se
         !kv_create(&ctx->kv, &model->h, &sizes, ctx->settings.type_k, ctx->settings.type_v, err))
         goto fail;
     context_rope(ctx);
-    if (!alloc_scratch(ctx) || !alloc_lists(ctx)) {
+    settle_scratch(ctx);
+    if (!alloc_arrays(ctx)) {
         error_set(err, ERR_MEMORY, "no memory for batches of %d tokens; use a smaller -ub",
                   ctx->settings.n_ubatch);
         goto fail;
@@ -394,6 +465,13 @@ int32_t kv_seq_pos_max(const struct model_context *ctx, int32_t seq)
 int32_t kv_cells_used(const struct model_context *ctx)
 {
     return ctx->has_kv ? ctx->kv.size.n_cells - ctx->kv.n_free : 0;
+}
+
+void context_kv_layout(const struct model_context *ctx, struct kv_layout *out)
+{
+    *out = (struct kv_layout){0};
+    if (ctx->has_kv)
+        kv_layout_of(&ctx->kv, out);
 }
 
 bool kv_seq_save(const struct model_context *ctx, int32_t seq, struct str *out)

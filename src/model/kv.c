@@ -85,6 +85,20 @@ static bool ints(int32_t **out, int32_t n)
     return *out != NULL;
 }
 
+/* The cell that was freed last, else the lowest that was never taken: so that no list
+ * of all cells has to be filled, of which most may never be used. */
+static int32_t take_free_cell(struct kv_cache *kv)
+{
+    kv->n_free--;
+    return kv->n_freed > 0 ? kv->free_cells[--kv->n_freed] : kv->n_fresh++;
+}
+
+static void put_free_cell(struct kv_cache *kv, int32_t cell)
+{
+    kv->free_cells[kv->n_freed++] = cell;
+    kv->n_free++;
+}
+
 static bool alloc_lists(struct kv_cache *kv)
 {
     const struct kv_sizes *z = &kv->size;
@@ -100,6 +114,38 @@ static bool alloc_lists(struct kv_cache *kv)
     kv->next_pos = calloc((size_t)z->n_seqs, sizeof *kv->next_pos);
     return kv->rings && kv->next_pos && ints(&kv->n_holders[KV_WINDOW], n) &&
            ints(&kv->cell_pos, n) && ints(&kv->cell_seq, n);
+}
+
+static uint64_t plus(uint64_t a, uint64_t b)
+{
+    return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+static uint64_t times(uint64_t a, uint64_t b)
+{
+    uint64_t product;
+    return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
+}
+
+bool kv_measure(const struct hparams *h, const struct kv_sizes *sizes, enum dtype type_k,
+                enum dtype type_v, uint64_t *bytes, struct error *err)
+{
+    size_t k, v;
+    if (!row_bytes(type_k, h->head_dim_k, "K", &k, err) ||
+        !row_bytes(type_v, h->head_dim_v, "V", &v, err))
+        return false;
+    uint64_t cells[KV_N_KINDS] = {
+        (uint64_t)sizes->n_cells,
+        sizes->n_window ? times((uint64_t)sizes->ring_cells, (uint64_t)sizes->n_rings) : 0};
+    /* Lists: two numbers a cell, three in rings; a position and cells in sequences. */
+    *bytes = plus(times(cells[KV_ALL], 2 * sizeof(int32_t)),
+                  times(cells[KV_WINDOW], 3 * sizeof(int32_t)));
+    for (int32_t i = 0; i < h->n_layers; i++) {
+        enum kv_kind kind = sizes->n_window && h->layers[i].is_swa ? KV_WINDOW : KV_ALL;
+        uint64_t rows = times(cells[kind], (uint64_t)h->layers[i].n_kv_heads);
+        *bytes = plus(*bytes, plus(times(rows, k), times(rows, v)));
+    }
+    return true;
 }
 
 bool kv_create(struct kv_cache *kv, const struct hparams *h, const struct kv_sizes *sizes,
@@ -127,8 +173,6 @@ bool kv_create(struct kv_cache *kv, const struct hparams *h, const struct kv_siz
         kv->layers[i].n_kv_heads = h->layers[i].n_kv_heads;
         kv->layers[i].kind = sizes->n_window && h->layers[i].is_swa ? KV_WINDOW : KV_ALL;
     }
-    for (int32_t i = 0; i < sizes->n_cells; i++)
-        kv->free_cells[i] = sizes->n_cells - 1 - i;
     kv->n_free = sizes->n_cells;
     return map_layers(kv, err);
 }
@@ -194,7 +238,7 @@ int32_t kv_find(const struct kv_seq *s, int32_t pos)
 static void drop_cell(struct kv_cache *kv, int32_t cell)
 {
     if (--kv->n_holders[KV_ALL][cell] == 0)
-        kv->free_cells[kv->n_free++] = cell;
+        put_free_cell(kv, cell);
 }
 
 bool kv_fits(const struct kv_cache *kv, int32_t seq, int32_t n)
@@ -207,7 +251,7 @@ int32_t kv_append(struct kv_cache *kv, int32_t seq, int32_t pos)
     struct kv_seq *s = &kv->seqs[seq];
     if (!kv_fits(kv, seq, 1) || !seq_reserve(kv, s, s->n + 1))
         return -1;
-    int32_t cell = kv->free_cells[--kv->n_free];
+    int32_t cell = take_free_cell(kv);
     kv->n_holders[KV_ALL][cell] = 1;
     s->cells[KV_ALL][s->n] = cell;
     s->pos[s->n++] = pos;
@@ -300,7 +344,7 @@ bool kv_make_own(struct kv_cache *kv, int32_t seq, int32_t begin, int32_t end)
         int32_t old = cells[i];
         if (n_holders[old] == 1)
             continue;
-        int32_t cell = kv->free_cells[--kv->n_free];
+        int32_t cell = take_free_cell(kv);
         kv_copy_cell(kv, KV_ALL, old, cell);
         n_holders[old]--;
         n_holders[cell] = 1;

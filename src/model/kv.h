@@ -55,8 +55,10 @@ struct kv_cache {
     int32_t n_layers;
     int32_t n_cells[KV_N_KINDS];
     int32_t *n_holders[KV_N_KINDS]; /* [n_cells] sequences that hold the cell */
-    int32_t *free_cells;            /* of KV_ALL; stack: the lowest is taken first at the start */
-    int32_t n_free;
+    /* Of KV_ALL: those given back, a stack of n_freed, and behind n_fresh those never
+     * taken; n_free in all. */
+    int32_t *free_cells;
+    int32_t n_freed, n_fresh, n_free;
     struct kv_ring *rings;
     int32_t *cell_pos, *cell_seq; /* [n_cells] of the windowed kind: the position, and a
                                    * sequence that held it first */
@@ -66,6 +68,10 @@ struct kv_cache {
     size_t n_bytes;
 };
 
+/* What kv_create would reserve in bytes, with nothing reserved; UINT64_MAX where that
+ * is too much to count. */
+bool kv_measure(const struct hparams *h, const struct kv_sizes *sizes, enum dtype type_k,
+                enum dtype type_v, uint64_t *bytes, struct error *err);
 bool kv_create(struct kv_cache *kv, const struct hparams *h, const struct kv_sizes *sizes,
                enum dtype type_k, enum dtype type_v, struct error *err);
 void kv_free(struct kv_cache *kv);
@@ -108,6 +114,7 @@ void kv_window_copy(struct kv_cache *kv, const struct kv_seq *from, int32_t begi
 
 /* ---- saving (kv_save.c) ------------------------------------------------------ */
 
+void kv_layout_of(const struct kv_cache *kv, struct kv_layout *out);
 bool kv_save(const struct kv_cache *kv, int32_t seq, struct str *out);
 bool kv_load(struct kv_cache *kv, int32_t seq, struct slice saved, struct error *err);
 /* What the position behind the last sees in windowed layers, of n_window tokens. */

@@ -146,6 +146,16 @@ struct context_settings {
 /* Settings that mean "as the model says": f16 cache, causal, nothing overridden. */
 struct context_settings context_settings_default(void);
 
+/* What context_create would reserve, from arithmetic alone: nothing is reserved. Bytes
+ * are UINT64_MAX where they are too many to count. Fails with ERR_INVALID as it does. */
+struct context_needs {
+    int32_t n_ctx;       /* cells in all */
+    uint64_t kv_bytes;   /* of the cache and its lists */
+    uint64_t work_bytes; /* to compute with, as batches need it */
+};
+bool context_measure(const struct model *model, const struct context_settings *settings,
+                     struct context_needs *out, struct error *err);
+
 /* Fails with ERR_INVALID for settings that make no sense (which one), with
  * ERR_MEMORY (how much was wanted). KV memory is touched only as cells fill. */
 bool context_create(const struct model *model, const struct context_settings *settings,
@@ -254,6 +264,25 @@ bool kv_seq_save(const struct model_context *ctx, int32_t seq, struct str *out);
 /* Replace a sequence by what kv_seq_save wrote. Fails (sequence empty then):
  * ERR_FORMAT (cut, or of another model or cache type), ERR_LIMIT (no room). */
 bool kv_seq_load(struct model_context *ctx, int32_t seq, struct slice saved, struct error *err);
+
+/* What saved sequences of a context look like. It outlives the context, so that what
+ * was saved can be looked at by any thread, without the context. */
+struct kv_layout {
+    int32_t type_k, type_v; /* enum dtype */
+    int32_t head_dim_k, head_dim_v, n_layers, n_window;
+    int32_t n_kv_heads[2]; /* summed over layers that keep all, and windowed ones */
+};
+void context_kv_layout(const struct model_context *ctx, struct kv_layout *out);
+
+enum { KV_SAVED_HEAD_BYTES = 56 };
+
+/* From the first KV_SAVED_HEAD_BYTES of what kv_seq_save wrote: how many bytes it has
+ * in all. Fails ERR_FORMAT unless it is of this layout and has n_tokens cells. */
+bool kv_saved_bytes(const struct kv_layout *layout, const void *head, int32_t n_tokens,
+                    uint64_t *bytes, struct error *err);
+/* Whether its positions are 0 .. n_tokens - 1; for as many bytes as kv_saved_bytes
+ * said. */
+bool kv_saved_is_dense(struct slice saved, int32_t n_tokens);
 
 /* The same for sliding windows alone: what the position behind a sequence's last
  * sees in them. Loading it takes the sequence back to that position, as long as it

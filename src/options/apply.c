@@ -1,6 +1,8 @@
 /* apply.c - one use of an option becomes a value in struct options. */
 #include "options/table.h"
 
+#include "base/file.h"
+
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -368,27 +370,12 @@ bool csv_each(struct option_parser *p, const struct option_use *use,
 
 const char *read_text_file(struct option_parser *p, const struct option_use *use, struct error *err)
 {
-    FILE *file = fopen(use->value, "rb");
-    if (!file) {
-        error_set(err, errno == ENOENT ? ERR_NOT_FOUND : ERR_IO, "%s: cannot open '%s': %s",
-                  use->source, use->value, strerror(errno));
-        return NULL;
-    }
     struct str text = {0};
-    char chunk[8192];
-    size_t n;
-    while ((n = fread(chunk, 1, sizeof chunk, file)) > 0 && text.len <= MAX_OPTION_FILE)
-        str_append(&text, chunk, n);
     const char *copy = NULL;
-    if (ferror(file))
-        error_set(err, ERR_IO, "%s: cannot read '%s': %s", use->source, use->value,
-                  strerror(errno));
-    else if (text.len > MAX_OPTION_FILE)
-        error_set(err, ERR_LIMIT, "%s: '%s' is larger than %d MiB", use->source, use->value,
-                  MAX_OPTION_FILE >> 20);
-    else if (text.failed || !(copy = options_text(p->options, str_slice(&text))))
+    if (!file_read_whole(use->value, MAX_OPTION_FILE, &text, err))
+        error_prefix(err, "%s", use->source);
+    else if (!(copy = options_text(p->options, str_slice(&text))))
         error_memory(err);
-    fclose(file);
     str_free(&text);
     return copy;
 }

@@ -8,10 +8,12 @@
  * splits at ":", joins indented lines, and cuts values at 195 bytes.) */
 #include "options/table.h"
 
+#include "base/file.h"
 #include "options/preset.h"
 
 #include <errno.h>
 #include <stdio.h>
+#include <unistd.h>
 
 enum { MAX_PRESET_FILE = 4 << 20 };
 
@@ -153,21 +155,11 @@ static bool apply_setting(void *arg, size_t line, struct slice section, struct s
 
 bool preset_apply_file(struct option_parser *p, const char *path, struct error *err)
 {
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return errno == ENOENT || errno == ENOTDIR || errno == EACCES ||
-               error_set(err, ERR_IO, "cannot open '%s': %s", path, strerror(errno));
+    /* These files are optional, and may be somebody else's. */
+    if (access(path, R_OK) != 0 && (errno == ENOENT || errno == ENOTDIR || errno == EACCES))
+        return true;
     struct str text = {0};
-    char chunk[8192];
-    size_t n;
-    while ((n = fread(chunk, 1, sizeof chunk, file)) > 0 && text.len <= MAX_PRESET_FILE)
-        str_append(&text, chunk, n);
-    bool ok = !ferror(file) || error_set(err, ERR_IO, "cannot read '%s'", path);
-    fclose(file);
-    if (ok && text.len > MAX_PRESET_FILE)
-        ok = error_set(err, ERR_LIMIT, "%s: larger than %d MiB", path, MAX_PRESET_FILE >> 20);
-    if (ok && text.failed)
-        ok = error_memory(err);
+    bool ok = file_read_whole(path, MAX_PRESET_FILE, &text, err);
     struct file_state state = {p, path};
     ok = ok && preset_parse(str_slice(&text), path, apply_setting, &state, err);
     str_free(&text);

@@ -2,9 +2,10 @@
  * there is one, else tokenizer.model. */
 #include "text/tokenizer_json.h"
 
-#include <errno.h>
-#include <stdio.h>
+#include "base/file.h"
+
 #include <sys/stat.h>
+#include <unistd.h>
 
 bool tokenizer_from_json(const json_t *root, const struct tokenizer_files *files,
                          struct tokenizer *tok, struct error *err)
@@ -60,24 +61,9 @@ bool load_folder(const struct model_file *file, struct tokenizer *tok, struct er
 
 enum { MODEL_MAX_BYTES = 256 << 20 };
 
-static bool read_file(const char *path, struct str *out, struct error *err)
-{
-    FILE *file = fopen(path, "rb");
-    if (!file)
-        return error_set(err, ERR_IO, "%s: %s", path, strerror(errno));
-    char block[1 << 14];
-    size_t n;
-    while ((n = fread(block, 1, sizeof block, file)) > 0 && out->len < MODEL_MAX_BYTES)
-        str_append(out, block, n);
-    bool ok = !ferror(file) && feof(file) && !out->failed;
-    fclose(file);
-    return ok || error_set(err, ERR_IO, "%s: cannot be read whole", path);
-}
-
 static bool exists(const char *path)
 {
-    struct stat info;
-    return path && stat(path, &info) == 0 && S_ISREG(info.st_mode);
+    return path && access(path, F_OK) == 0;
 }
 
 /* A JSON file of the folder; NULL in *out when there is none. */
@@ -106,7 +92,7 @@ static bool load_file(const char *path, struct slice folder, struct tokenizer *t
         root = json_parse_file(path, err);
         ok = root && (tokenizer_from_json(root, &files, tok, err) || error_prefix(err, "%s", path));
     } else if (ok) {
-        ok = read_file(path, &model, err) &&
+        ok = file_read_whole(path, MODEL_MAX_BYTES, &model, err) &&
              (tokenizer_from_sentencepiece(str_slice(&model), &files, tok, err) ||
               error_prefix(err, "%s", path));
     }

@@ -219,13 +219,16 @@ static void a_prompt_must_leave_room_for_a_token(void **state)
 
 /* ---- slot files ---- */
 
+/* NULL when it is refused at once. */
 static struct engine_event *slot_action(struct engine *engine, enum engine_slot_action action,
                                         int32_t id_slot, const char *path)
 {
     struct engine_mailbox *mailbox = engine_mailbox_create(NULL, NULL);
     struct error err;
-    assert_true(engine_submit_slot_action(engine, action, id_slot, path, 0, mailbox, &err));
-    struct engine_event *event = test_wait(mailbox);
+    bool ok = engine_submit_slot_action(engine, action, id_slot, path, 0, mailbox, &err);
+    struct engine_event *event = ok ? test_wait(mailbox) : NULL;
+    if (event)
+        engine_slot_save_finish(event);
     engine_mailbox_free(mailbox);
     return event;
 }
@@ -280,9 +283,7 @@ static void a_damaged_slot_file_is_refused(void **state)
         file = fopen(path, "wb");
         fwrite(bad, 1, len, file);
         fclose(file);
-        struct engine_event *event = slot_action(engine, ENGINE_SLOT_RESTORE, 0, path);
-        assert_int_equal(event->kind, ENGINE_EVENT_ERROR);
-        engine_event_free(event);
+        assert_null(slot_action(engine, ENGINE_SLOT_RESTORE, 0, path));
     }
     free(good);
     free(bad);

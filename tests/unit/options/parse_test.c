@@ -128,7 +128,7 @@ static void a_bad_value_names_option_value_and_what_is_accepted(void **state)
     refused(PARSE("foo"), "unknown option 'foo'");
     refused(PARSE("--port=80"), "--port 80");
     refused(PARSE("-j", "{"), "-j");
-    refused(PARSE("--grammar-file", "/none/such"), "cannot open '/none/such'");
+    refused(PARSE("--grammar-file", "/none/such"), "/none/such: there is no such file");
     refused(PARSE("--slot-save-path", "/none/such"), "not a folder");
     refused(PARSE("--chat-template-kwargs", "[1]"), "a JSON object");
     refused(PARSE("-Cr", "9-2"), "FIRST-LAST");
