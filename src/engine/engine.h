@@ -106,16 +106,16 @@ struct engine_request {
                               * k-th has index + k and, where a seed is given, seed + k */
     int32_t id_slot;         /* -1: any */
 
-    struct sampler_settings sampling;
-    bool post_sampling_probs; /* n_probs after the chain, not before */
-    int32_t n_predict;        /* -1: the engine's limit */
-    int32_t n_keep;           /* context shift keeps these; -1: the whole prompt */
-    int32_t n_discard;        /* context shift drops these; 0: half */
-    int32_t n_indent;         /* least indentation of a new line, 0: none */
-    int32_t n_cache_reuse;    /* least chunk moved inside the cache, 0: none */
-    int64_t t_max_predict_ms; /* counts once a line has ended; -1: none */
-    int32_t *user_starts;     /* n_user_starts indices in prompt, ascending, where a user's
-                               * message begins; good places for context checkpoints */
+    struct sampler_settings sampling; /* its budget is borrowed until the submission ends */
+    bool post_sampling_probs;         /* n_probs after the chain, not before */
+    int32_t n_predict;                /* -1: the engine's limit */
+    int32_t n_keep;                   /* context shift keeps these; -1: the whole prompt */
+    int32_t n_discard;                /* context shift drops these; 0: half */
+    int32_t n_indent;                 /* least indentation of a new line, 0: none */
+    int32_t n_cache_reuse;            /* least chunk moved inside the cache, 0: none */
+    int64_t t_max_predict_ms;         /* counts once a line has ended; -1: none */
+    int32_t *user_starts;             /* n_user_starts indices in prompt, ascending, where a user's
+                                       * message begins; good places for context checkpoints */
     size_t n_user_starts;
     bool cache_prompt;    /* start from what the slot already holds */
     bool stream;          /* an event for every token */

@@ -122,8 +122,10 @@ struct engine_job *job_create(struct engine *engine, struct engine_request *requ
         return NULL;
     }
     int32_t n_children = request->n_completions - 1;
-    if (!make_sampler(engine, job, 0, err) ||
-        (n_children > 0 && !add_children(engine, job, n_children, err))) {
+    bool ok = make_sampler(engine, job, 0, err) &&
+              (n_children <= 0 || add_children(engine, job, n_children, err));
+    request->sampling.budget = NULL; /* its owner does not outlive the submission */
+    if (!ok) {
         engine_job_release(job);
         return NULL;
     }

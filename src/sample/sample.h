@@ -8,6 +8,7 @@
 #ifndef MLXCEL_SAMPLE_SAMPLE_H
 #define MLXCEL_SAMPLE_SAMPLE_H
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/slice.h"
@@ -152,6 +153,10 @@ struct sampler_settings {
     size_t n_reasoning_ends;
     struct token_run reasoning_forced; /* message and end, when the budget is spent */
     bool reasoning_control;            /* sampler_force_reasoning_end may be called */
+
+    /* What reading the grammar and standing at its beginning may cost; NULL: no
+     * limit. What it costs while tokens are sampled has limits of its own. */
+    struct budget *budget;
 };
 
 /* The reference's defaults: penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;
