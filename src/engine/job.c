@@ -77,17 +77,19 @@ static struct engine_job *new_job(struct engine *engine, struct engine_request *
     return job;
 }
 
-/* The sampler of the k-th completion: the request's settings, its own seed.
- * Made here, on the caller's thread, because parsing a grammar may take long. */
+/* The sampler of the k-th completion: the request's settings, its own seed; first: of
+ * an earlier one, NULL for the first. Made here, on the caller's thread, because
+ * parsing a grammar may take long. */
 static bool make_sampler(struct engine *engine, struct engine_job *job, int32_t k,
-                         struct error *err)
+                         const struct sampler *first, struct error *err)
 {
     if (job->request->task != ENGINE_COMPLETION)
         return true;
     struct sampler_settings settings = job->request->sampling;
     if (settings.seed != SAMPLER_SEED_RANDOM)
         settings.seed += (uint32_t)k;
-    job->sampler = sampler_create(engine->vocab, &settings, engine->n_ctx_slot, err);
+    job->sampler = first ? sampler_create_sibling(first, &settings, engine->n_ctx_slot, err)
+                         : sampler_create(engine->vocab, &settings, engine->n_ctx_slot, err);
     return job->sampler || error_prefix(err, "Failed to initialize samplers");
 }
 
@@ -104,7 +106,7 @@ static bool add_children(struct engine *engine, struct engine_job *job, int32_t 
             return error_memory(err);
         job->children[job->n_children++] = child;
         child->id_parent = job->id_task;
-        if (!make_sampler(engine, child, k, err))
+        if (!make_sampler(engine, child, k, job->sampler, err))
             return false;
     }
     return true;
@@ -122,7 +124,7 @@ struct engine_job *job_create(struct engine *engine, struct engine_request *requ
         return NULL;
     }
     int32_t n_children = request->n_completions - 1;
-    bool ok = make_sampler(engine, job, 0, err) &&
+    bool ok = make_sampler(engine, job, 0, NULL, err) &&
               (n_children <= 0 || add_children(engine, job, n_children, err));
     request->sampling.budget = NULL; /* its owner does not outlive the submission */
     if (!ok) {
