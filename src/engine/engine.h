@@ -93,6 +93,9 @@ enum pooling engine_pooling(const struct engine *engine);
 
 /* ---- requests ----------------------------------------------------------- */
 
+/* Stop strings are looked for after every token, while others wait for theirs. */
+enum { ENGINE_STOPS_MAX = 1024, ENGINE_STOP_BYTES_MAX = 64 << 10 /* of all together */ };
+
 enum engine_task { ENGINE_COMPLETION, ENGINE_EMBEDDING, ENGINE_RERANK };
 
 /* What a client asks for. Made by engine_request_create and filled by the
@@ -122,7 +125,10 @@ struct engine_request {
     bool return_progress; /* PROGRESS events (with stream) */
     struct slice *stop;   /* n_stop stop strings */
     size_t n_stop;
-    int32_t *preserved_tokens; /* control tokens that have text in this answer */
+    uint32_t *stop_borders;    /* the engine's: for each stop string's bytes, one after the
+                                * other, how long the longest end of the string up to there
+                                * is that is also its beginning */
+    int32_t *preserved_tokens; /* ascending: control tokens that have text in this answer */
     size_t n_preserved_tokens;
     const char *completion_id; /* for engine_submit_reasoning_end; may be NULL */
 

@@ -112,11 +112,40 @@ static bool add_children(struct engine *engine, struct engine_job *job, int32_t 
     return true;
 }
 
+/* The failure function of Knuth, Morris and Pratt 1977. */
+static void find_borders(struct slice word, uint32_t *borders)
+{
+    size_t length = 0;
+    borders[0] = 0;
+    for (size_t i = 1; i < word.len; i++) {
+        while (length > 0 && word.data[i] != word.data[length])
+            length = borders[length - 1];
+        length += word.data[i] == word.data[length];
+        borders[i] = (uint32_t)length;
+    }
+}
+
+bool job_prepare_stops(struct engine_request *request)
+{
+    size_t n_bytes = 0, at = 0;
+    for (size_t i = 0; i < request->n_stop; i++)
+        n_bytes += request->stop[i].len;
+    request->stop_borders =
+        arena_alloc_array(&request->arena, n_bytes + 1, sizeof *request->stop_borders);
+    for (size_t i = 0; request->stop_borders && i < request->n_stop; i++) {
+        find_borders(request->stop[i], request->stop_borders + at);
+        at += request->stop[i].len;
+    }
+    return request->stop_borders;
+}
+
 struct engine_job *job_create(struct engine *engine, struct engine_request *request,
                               struct engine_mailbox *mailbox, struct error *err)
 {
     atomic_int *references = calloc(1, sizeof *references);
-    struct engine_job *job = references ? new_job(engine, request, references, mailbox, 0) : NULL;
+    struct engine_job *job = references && job_prepare_stops(request)
+                                 ? new_job(engine, request, references, mailbox, 0)
+                                 : NULL;
     if (!job) {
         free(references);
         engine_request_free(request);

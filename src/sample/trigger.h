@@ -14,7 +14,7 @@ enum {
     TRIGGER_WORDS_BYTES_MAX = 256 << 10, /* of all words together */
     /* Of all patterns after one token. A step is an item of a pattern tried, or 64
      * bytes of text that it ran over. */
-    TRIGGER_STEPS_MAX = 50000
+    TRIGGER_STEPS_MAX = 100000
 };
 
 struct triggers;
