@@ -45,3 +45,9 @@ bool budget_bytes(struct budget *b, uint64_t n, struct error *err)
     b->bytes -= n;
     return true;
 }
+
+void budget_return(struct budget *b, uint64_t n)
+{
+    if (b)
+        b->bytes += n;
+}

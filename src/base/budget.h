@@ -36,5 +36,8 @@ bool budget_step(struct budget *b, uint64_t n, struct error *err);
 /* Take n bytes. False with *err (ERR_LIMIT, then and ever after) when they are
  * used up. */
 bool budget_bytes(struct budget *b, uint64_t n, struct error *err);
+/* Give back bytes that are free again, of work that succeeded: after a failure
+ * they stay used up. */
+void budget_return(struct budget *b, uint64_t n);
 
 #endif

@@ -14,6 +14,7 @@
 #ifndef MLXCEL_CHAT_CHAT_H
 #define MLXCEL_CHAT_CHAT_H
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/slice.h"
@@ -116,6 +117,9 @@ struct chat_request {
     enum chat_continuation continue_final_message;
     bool add_generation_prompt, parallel_tool_calls, enable_thinking, force_pure_content;
     int64_t now; /* seconds since 1970 for strftime_now; 0: the clock */
+    /* What chat_apply may cost: rendering, schemas, grammars. Borrowed; NULL: only
+     * the limits of one rendering. */
+    struct budget *budget;
 };
 
 /* Read an OpenAI-style chat body: messages, tools, tool_choice,

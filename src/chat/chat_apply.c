@@ -362,7 +362,7 @@ static bool apply_legacy(const struct chat_templates *templates, const struct ch
     if (!out->parser)
         return error_memory(err);
     if (request->json_schema)
-        return schema_to_grammar(request->json_schema, &out->grammar, err);
+        return schema_to_grammar(request->json_schema, request->budget, &out->grammar, err);
     return !request->grammar || str_append_text(&out->grammar, request->grammar) ||
            error_memory(err);
 }

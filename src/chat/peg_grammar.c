@@ -476,7 +476,7 @@ static void write_rules(struct writer *w, bool *written)
 bool peg_to_grammar(const struct peg *g, bool lazy, struct str *out, struct error *err)
 {
     struct error reason = {0};
-    struct writer w = {.g = g, .err = &reason, .schemas = grammar_builder_create(err)};
+    struct writer w = {.g = g, .err = &reason, .schemas = grammar_builder_create(NULL, err)};
     w.wanted = calloc(g->n_rules + 1, sizeof *w.wanted);
     w.automaton = calloc(g->n + 1, sizeof *w.automaton);
     bool *written = calloc(g->n_rules + 1, sizeof *written);

@@ -198,16 +198,27 @@ bool closure_finish(struct automaton *a, uint32_t *set)
 
 /* ---- characters ---- */
 
+/* Whether low .. high meets a range that is listed. */
+static bool ranges_meet(const struct grammar *g, const struct char_class *class, uint32_t low,
+                        uint32_t high)
+{
+    const struct char_range *ranges = g->ranges + class->first_range;
+    uint32_t begin = 0, end = class->n_ranges;
+    while (begin < end) { /* the first that ends at low or later */
+        uint32_t middle = begin + (end - begin) / 2;
+        if (ranges[middle].high < low)
+            begin = middle + 1;
+        else
+            end = middle;
+    }
+    return begin < class->n_ranges && ranges[begin].low <= high;
+}
+
 static bool class_holds(const struct grammar *g, const struct char_class *class, uint32_t c)
 {
     if (c < 128)
         return class->ascii[c / 32] >> c % 32 & 1;
-    for (uint32_t i = 0; i < class->n_ranges; i++) {
-        const struct char_range *range = &g->ranges[class->first_range + i];
-        if (range->low <= c && c <= range->high)
-            return !class->negated;
-    }
-    return class->negated;
+    return ranges_meet(g, class, c, c) != class->negated;
 }
 
 static bool element_matches(const struct grammar *g, const struct element *e, uint32_t c)
@@ -222,19 +233,6 @@ static bool element_matches(const struct grammar *g, const struct element *e, ui
     default:
         return false;
     }
-}
-
-/* Whether the class and low .. high meet. For a negated class that is to say
- * whether its listed ranges do. */
-static bool ranges_meet(const struct grammar *g, const struct char_class *class, uint32_t low,
-                        uint32_t high)
-{
-    for (uint32_t i = 0; i < class->n_ranges; i++) {
-        const struct char_range *range = &g->ranges[class->first_range + i];
-        if (range->low <= high && low <= range->high)
-            return true;
-    }
-    return false;
 }
 
 /* Whether a half-read character, which will be one of low .. high, can satisfy
@@ -431,7 +429,7 @@ bool automaton_token(struct automaton *a, uint32_t state, int32_t token, struct 
                      uint32_t *next)
 {
     uint32_t at = state;
-    a->work = 0;
+    work_begin(a);
     for (size_t i = 0; i < text.len && at != STATE_DEAD; i++)
         if (!automaton_step(a, at, (uint8_t)text.data[i], &at))
             return false;
@@ -481,7 +479,7 @@ bool automaton_only_complete(const struct automaton *a, uint32_t state)
 bool automaton_start(struct automaton *a, uint32_t *state)
 {
     const struct grammar *g = a->grammar;
-    a->work = 0;
+    work_begin(a);
     closure_begin(a);
     for (uint32_t at = g->rules[g->root];; at++) {
         uint32_t node = NODE_END, set;
@@ -518,7 +516,7 @@ bool automaton_save(const struct automaton *a, uint32_t state, struct token_vec 
 
 bool automaton_load(struct automaton *a, const struct token_vec *saved, uint32_t *state)
 {
-    a->work = 0;
+    work_begin(a);
     closure_begin(a);
     for (size_t at = 2; at < saved->n;) {
         size_t n = (size_t)saved->data[at];
@@ -608,4 +606,9 @@ void automaton_free(struct automaton *a)
 uint64_t automaton_generation(const struct automaton *a)
 {
     return a->generation;
+}
+
+uint64_t automaton_work(const struct automaton *a)
+{
+    return a->all_work + a->work;
 }

@@ -28,6 +28,8 @@ struct automaton *automaton_create(const struct vocab *vocab, struct grammar *g)
 void automaton_free(struct automaton *a);
 /* Counts how often the tables were emptied. */
 uint64_t automaton_generation(const struct automaton *a);
+/* All work done so far, about a nanosecond a unit. */
+uint64_t automaton_work(const struct automaton *a);
 void automaton_empty(struct automaton *a);
 
 /* The functions below give STATE_DEAD for "no way on", and fail (false) when

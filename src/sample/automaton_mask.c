@@ -161,7 +161,7 @@ bool automaton_mask(struct automaton *a, uint32_t state, uint64_t *bits)
     struct machine_state s = a->states.data[state];
     if (state == STATE_DEAD)
         return true;
-    a->work = 0;
+    work_begin(a);
     /* In the rest of a character, which is rare and soon over, and with so many
      * stacks that together they are followed sooner, nothing is kept. */
     bool together = s.n_missing || a->sets.data[s.set].n > APART_MAX;

@@ -46,7 +46,8 @@ struct automaton {
     VEC(uint32_t) seen; /* by node: the closure that met it last */
     uint32_t closure;   /* number of the closure under way */
     VEC(uint32_t) todo, found;
-    uint64_t work; /* done for the call under way */
+    uint64_t work;     /* done for the call under way */
+    uint64_t all_work; /* for those before it */
     VEC(struct stack_set) sets;
     VEC(uint32_t) set_nodes;
     VEC(struct machine_state) states;
@@ -65,6 +66,12 @@ bool index_grow(const struct automaton *a, struct index_table *t,
 /* Work one call may do, about a nanosecond each: past it a grammar is refused,
  * because every other request waits meanwhile. */
 enum { WORK_MAX = 1 << 28, WORK_STACK = 32, WORK_NODE = 4 };
+
+static inline void work_begin(struct automaton *a)
+{
+    a->all_work += a->work;
+    a->work = 0;
+}
 
 static inline bool work_left(struct automaton *a, uint64_t amount)
 {

@@ -2,45 +2,22 @@
  * grammars/README.md). Repetitions are written out as rules:
  *   x{2,}  = x x r   with r ::= x r |
  *   x{0,2} = r2      with r2 ::= x r1 |, r1 ::= x | */
-#include "sample/gbnf.h"
+#include "sample/gbnf_parser.h"
 
 #include "base/utf8.h"
 
 #include <stdlib.h>
 
 enum {
-    REPEAT_MAX = 2000, /* rules or copies one repetition may make */
-    ELEMENTS_MAX = 1 << 21,
-    RULES_MAX = 1 << 18,
-    DEPTH_MAX = 200, /* of nested groups */
+    REPEAT_MAX = 2000,     /* rules or copies one repetition may make */
+    COPIES_MAX = 1 << 21,  /* elements that repetitions may make, all together */
+    SIZE_MAX_32 = 1 << 30, /* elements, rules, ranges */
+    DEPTH_MAX = 200,       /* of nested groups */
+    PAID_AT_ONCE = 1024,   /* elements */
+    RULE_BYTES = 160,      /* what one costs, besides its elements */
 };
 
 #define NO_LIMIT UINT64_MAX
-
-struct rule_body {
-    struct element *data;
-    size_t n, capacity;
-};
-
-struct symbol {
-    struct slice name; /* into the text; empty for a rule made up here */
-    uint32_t rule;
-};
-
-struct parser {
-    const struct vocab *vocab;
-    struct slice text;
-    size_t pos;
-    int depth;
-    struct error *err;
-    VEC(struct rule_body) rules; /* by symbol; data NULL: not defined */
-    VEC(struct slice) names;     /* by rule */
-    VEC(struct symbol) symbols;  /* a hash table of the named rules */
-    size_t n_named;
-    VEC(struct char_class) classes;
-    VEC(struct char_range) ranges;
-    size_t n_elements; /* of all rules */
-};
 
 /* ---- errors ---- */
 
@@ -207,6 +184,10 @@ static bool read_char(struct parser *p, uint32_t *c, const char *closing)
     if (peek(p, 0) == '\\')
         return read_escape(p, c);
     bool valid = true;
+    if ((unsigned char)peek(p, 0) < 0x80) {
+        *c = (unsigned char)p->text.data[p->pos++];
+        return true;
+    }
     size_t n = utf8_decode(p->text.data + p->pos, p->text.len - p->pos, c, &valid);
     if (!valid)
         return fail_at(p, p->pos, ERR_FORMAT, "this is not UTF-8");
@@ -224,10 +205,12 @@ static uint64_t hash_name(struct slice name)
     return hash;
 }
 
-static bool new_rule(struct parser *p, struct slice name, uint32_t *rule)
+bool parser_new_rule(struct parser *p, struct slice name, uint32_t *rule)
 {
-    if (p->rules.n >= RULES_MAX)
-        return fail_at(p, p->pos, ERR_LIMIT, "the grammar has more than %d rules", RULES_MAX);
+    if (p->rules.n >= SIZE_MAX_32)
+        return fail_at(p, p->pos, ERR_LIMIT, "the grammar has too many rules");
+    if (!budget_step(p->budget, 8, p->err) || !budget_bytes(p->budget, RULE_BYTES, p->err))
+        return false;
     *rule = (uint32_t)p->rules.n;
     return (VEC_PUSH(&p->rules, (struct rule_body){0}) && VEC_PUSH(&p->names, name)) ||
            no_memory(p);
@@ -261,32 +244,49 @@ static bool rule_named(struct parser *p, struct slice name, uint32_t *rule)
         return false;
     size_t mask = p->symbols.n - 1, at = hash_name(name) & mask;
     for (; p->symbols.data[at].name.len; at = (at + 1) & mask) {
+        if (!budget_step(p->budget, 1, p->err))
+            return false;
         if (slice_equal(p->symbols.data[at].name, name)) {
             *rule = p->symbols.data[at].rule;
             return true;
         }
     }
-    if (!new_rule(p, name, rule))
+    if (!parser_new_rule(p, name, rule))
         return false;
     p->symbols.data[at] = (struct symbol){name, *rule};
     p->n_named++;
     return true;
 }
 
-static bool add(struct parser *p, struct rule_body *body, enum element_type type, uint32_t value)
+/* Count elements, and pay for some in advance. */
+static bool count_elements(struct parser *p, size_t n)
 {
-    if (++p->n_elements > ELEMENTS_MAX)
-        return fail_at(p, p->pos, ERR_LIMIT,
-                       "the grammar is too large once its repetitions are written out");
+    p->n_elements += n;
+    if (p->n_elements <= p->n_paid)
+        return true;
+    if (p->n_elements >= SIZE_MAX_32)
+        return fail_at(p, p->pos, ERR_LIMIT, "the grammar is too large");
+    size_t more = p->n_elements - p->n_paid + PAID_AT_ONCE;
+    p->n_paid += more;
+    return budget_step(p->budget, more / 4, p->err) &&
+           budget_bytes(p->budget, more * sizeof(struct element), p->err);
+}
+
+bool parser_add(struct parser *p, struct rule_body *body, enum element_type type, uint32_t value)
+{
+    if (!count_elements(p, 1))
+        return false;
     return VEC_PUSH(body, (struct element){type, value}) || no_memory(p);
 }
 
 static bool add_copy(struct parser *p, struct rule_body *body, const struct element *from, size_t n)
 {
-    p->n_elements += n;
-    if (p->n_elements > ELEMENTS_MAX)
+    p->n_copied += n;
+    if (p->n_copied > COPIES_MAX)
         return fail_at(p, p->pos, ERR_LIMIT,
                        "the grammar is too large once its repetitions are written out");
+    if (!count_elements(p, n))
+        return false;
     if (!VEC_RESERVE(body, n))
         return no_memory(p);
     if (n)
@@ -327,17 +327,17 @@ static bool repeat(struct parser *p, struct rule_body *body, struct item *item, 
     for (uint64_t i = 0; ok && i < optional; i++) {
         uint32_t inner = rule;
         struct rule_body more = {0};
-        ok = new_rule(p, (struct slice){0}, &rule) && add_copy(p, &more, once.data, n);
+        ok = parser_new_rule(p, (struct slice){0}, &rule) && add_copy(p, &more, once.data, n);
         if (ok && (i > 0 || max == NO_LIMIT))
-            ok = add(p, &more, ELEMENT_RULE, max == NO_LIMIT ? rule : inner);
-        ok = ok && add(p, &more, ELEMENT_ALT, 0) && add(p, &more, ELEMENT_END, 0);
+            ok = parser_add(p, &more, ELEMENT_RULE, max == NO_LIMIT ? rule : inner);
+        ok = ok && parser_add(p, &more, ELEMENT_ALT, 0) && parser_add(p, &more, ELEMENT_END, 0);
         if (ok)
             p->rules.data[rule] = more;
         else
             VEC_FREE(&more);
     }
     if (ok && optional > 0)
-        ok = add(p, body, ELEMENT_RULE, rule);
+        ok = parser_add(p, body, ELEMENT_RULE, rule);
     VEC_FREE(&once);
     return ok;
 }
@@ -387,7 +387,7 @@ static bool read_literal(struct parser *p, struct rule_body *body)
     p->pos++;
     while (peek(p, 0) != '"') {
         uint32_t c;
-        if (!read_char(p, &c, "'\"' to close the literal") || !add(p, body, ELEMENT_CHAR, c))
+        if (!read_char(p, &c, "'\"' to close the literal") || !parser_add(p, body, ELEMENT_CHAR, c))
             return false;
     }
     p->pos++;
@@ -396,15 +396,43 @@ static bool read_literal(struct parser *p, struct rule_body *body)
 
 static void fill_ascii(struct parser *p, struct char_class *class)
 {
-    for (uint32_t c = 0; c < 128; c++) {
-        bool found = false;
-        for (uint32_t i = 0; i < class->n_ranges; i++) {
-            const struct char_range *range = &p->ranges.data[class->first_range + i];
-            found = found || (range->low <= c && c <= range->high);
-        }
-        if (found != class->negated)
+    for (uint32_t i = 0; i < class->n_ranges; i++) {
+        const struct char_range *range = &p->ranges.data[class->first_range + i];
+        for (uint32_t c = range->low; c <= range->high && c < 128; c++)
             class->ascii[c / 32] |= 1u << c % 32;
     }
+    for (int i = 0; class->negated && i < 4; i++)
+        class->ascii[i] = ~class->ascii[i];
+}
+
+static int compare_ranges(const void *pa, const void *pb)
+{
+    const struct char_range *a = pa, *b = pb;
+    return a->low < b->low ? -1 : a->low > b->low;
+}
+
+/* Sort the ranges of a class and join those that meet, so that a character is
+ * looked for by halving. */
+static bool sort_ranges(struct parser *p, struct char_class *class)
+{
+    struct char_range *ranges = p->ranges.data + class->first_range;
+    uint32_t n = 0;
+    if (!budget_step(p->budget, 4 * (uint64_t) class->n_ranges, p->err) ||
+        !budget_bytes(p->budget, class->n_ranges * sizeof *ranges, p->err))
+        return false;
+    qsort(ranges, class->n_ranges, sizeof *ranges, compare_ranges);
+    for (uint32_t i = 0; i < class->n_ranges; i++) {
+        if (ranges[i].low > ranges[i].high)
+            continue;
+        if (n && ranges[i].low <= ranges[n - 1].high)
+            ranges[n - 1].high =
+                ranges[i].high > ranges[n - 1].high ? ranges[i].high : ranges[n - 1].high;
+        else
+            ranges[n++] = ranges[i];
+    }
+    class->n_ranges = n;
+    p->ranges.n = class->first_range + n;
+    return true;
 }
 
 static bool read_class(struct parser *p, struct rule_body *body)
@@ -425,7 +453,7 @@ static bool read_class(struct parser *p, struct rule_body *body)
             if (!read_char(p, &range.high, "the end of the range"))
                 return false;
         }
-        if (p->ranges.n >= ELEMENTS_MAX)
+        if (p->ranges.n >= SIZE_MAX_32)
             return fail_at(p, p->pos, ERR_LIMIT, "the grammar has too many character ranges");
         if (!VEC_PUSH(&p->ranges, range))
             return no_memory(p);
@@ -434,11 +462,15 @@ static bool read_class(struct parser *p, struct rule_body *body)
     class.n_ranges = (uint32_t)p->ranges.n - class.first_range;
     if (class.n_ranges == 0)
         return true; /* "[]" stands for nothing, as in the reference */
+    if (!sort_ranges(p, &class))
+        return false;
     fill_ascii(p, &class);
     uint32_t index = (uint32_t)p->classes.n;
+    if (!budget_bytes(p->budget, sizeof class, p->err))
+        return false;
     if (!VEC_PUSH(&p->classes, class))
         return no_memory(p);
-    return add(p, body, ELEMENT_CLASS, index);
+    return parser_add(p, body, ELEMENT_CLASS, index);
 }
 
 static bool read_token(struct parser *p, struct rule_body *body)
@@ -465,7 +497,7 @@ static bool read_token(struct parser *p, struct rule_body *body)
         if (peek(p, 0) != '>')
             return expected(p, "'>'");
         p->pos++;
-        return add(p, body, type, (uint32_t)id);
+        return parser_add(p, body, type, (uint32_t)id);
     }
     while (!at_end(p) && peek(p, 0) != '>')
         p->pos++;
@@ -474,13 +506,15 @@ static bool read_token(struct parser *p, struct rule_body *body)
     p->pos++;
     struct slice text = {p->text.data + start, p->pos - start};
     struct token_vec ids = {0};
+    if (!budget_step(p->budget, 4 * text.len, p->err))
+        return false;
     bool one = p->vocab && vocab_encode(p->vocab, text, true, &ids) && ids.n == 1;
     uint32_t id = one ? (uint32_t)ids.data[0] : 0;
     VEC_FREE(&ids);
     if (!one)
         return fail_at(p, start, ERR_FORMAT, "'%.*s' is not one token of the vocabulary",
                        (int)(text.len < 64 ? text.len : 64), text.data);
-    return add(p, body, type, id);
+    return parser_add(p, body, type, id);
 }
 
 static bool read_alternatives(struct parser *p, uint32_t rule, bool nested);
@@ -489,26 +523,27 @@ static bool read_group(struct parser *p, struct rule_body *body, struct item *it
 {
     size_t open = p->pos++;
     skip_space(p, true);
-    size_t before = p->rules.n;
+    size_t before = p->rules.n - p->n_factored;
     uint32_t rule;
     if (p->depth >= DEPTH_MAX)
         return fail_at(p, open, ERR_LIMIT, "groups are nested deeper than %d", DEPTH_MAX);
     p->depth++;
-    if (!new_rule(p, (struct slice){0}, &rule) || !read_alternatives(p, rule, true))
+    if (!parser_new_rule(p, (struct slice){0}, &rule) || !read_alternatives(p, rule, true))
         return false;
     p->depth--;
-    item->rules = p->rules.n - before;
+    item->rules = p->rules.n - p->n_factored - before;
     if (peek(p, 0) != ')')
         return expected(p, "')'");
     p->pos++;
-    return add(p, body, ELEMENT_RULE, rule);
+    return parser_add(p, body, ELEMENT_RULE, rule);
 }
 
 static bool read_reference(struct parser *p, struct rule_body *body)
 {
     struct slice name;
     uint32_t rule;
-    return read_name(p, &name) && rule_named(p, name, &rule) && add(p, body, ELEMENT_RULE, rule);
+    return read_name(p, &name) && rule_named(p, name, &rule) &&
+           parser_add(p, body, ELEMENT_RULE, rule);
 }
 
 static bool read_sequence(struct parser *p, struct rule_body *body, bool nested)
@@ -532,7 +567,7 @@ static bool read_sequence(struct parser *p, struct rule_body *body, bool nested)
         else if (c == '(')
             ok = read_group(p, body, &next);
         else if (c == '.')
-            ok = add(p, body, ELEMENT_ANY, 0) && ++p->pos;
+            ok = parser_add(p, body, ELEMENT_ANY, 0) && ++p->pos;
         else if (is_word(c))
             ok = read_reference(p, body);
         else
@@ -544,21 +579,53 @@ static bool read_sequence(struct parser *p, struct rule_body *body, bool nested)
     }
 }
 
+struct alternatives {
+    struct rule_body one; /* being read */
+    struct literals literals;
+    struct rule_body body; /* of the others */
+    bool any;              /* others */
+};
+
+/* One alternative: to the literals, or to the others. */
+static bool read_alternative(struct parser *p, struct alternatives *to, bool nested)
+{
+    struct rule_body *one = &to->one;
+    bool literal;
+    one->n = 0;
+    if (!read_sequence(p, one, nested) || !literals_take(p, &to->literals, one, &literal))
+        return false;
+    if (literal)
+        return true;
+    if (to->any && !parser_add(p, &to->body, ELEMENT_ALT, 0))
+        return false;
+    to->any = true;
+    if (!VEC_RESERVE(&to->body, one->n))
+        return no_memory(p);
+    if (one->n)
+        memcpy(to->body.data + to->body.n, one->data, one->n * sizeof *one->data);
+    to->body.n += one->n;
+    return true;
+}
+
 static bool read_alternatives(struct parser *p, uint32_t rule, bool nested)
 {
-    struct rule_body body = {0};
-    bool ok = read_sequence(p, &body, nested);
+    struct alternatives all = {0};
+    bool ok = read_alternative(p, &all, nested);
     while (ok && peek(p, 0) == '|') {
         p->pos++;
         skip_space(p, true);
-        ok = add(p, &body, ELEMENT_ALT, 0) && read_sequence(p, &body, nested);
+        ok = read_alternative(p, &all, nested);
     }
-    if (!ok || !add(p, &body, ELEMENT_END, 0)) {
-        VEC_FREE(&body);
+    ok = ok && literals_append(p, &all.literals, &all.body, all.any) &&
+         parser_add(p, &all.body, ELEMENT_END, 0);
+    literals_free(&all.literals);
+    VEC_FREE(&all.one);
+    if (!ok) {
+        VEC_FREE(&all.body);
         return false;
     }
     VEC_FREE(&p->rules.data[rule]); /* a second definition replaces the first */
-    p->rules.data[rule] = body;
+    p->rules.data[rule] = all.body;
     return true;
 }
 
@@ -632,22 +699,45 @@ static bool find_root(struct parser *p, struct grammar *g)
     return error_set(p->err, ERR_FORMAT, "expected a rule named 'root' where the grammar starts");
 }
 
+/* Memory that the check for left recursion takes, and gives back. */
+static uint64_t check_bytes(const struct grammar *g)
+{
+    return (uint64_t)g->n_elements * 16 + (uint64_t)g->n_rules * 40;
+}
+
+static uint64_t grammar_bytes(const struct grammar *g)
+{
+    return (uint64_t)g->n_elements * sizeof *g->elements + (uint64_t)g->n_rules * sizeof *g->rules;
+}
+
+static bool check_recursion(struct parser *p, const struct grammar *g)
+{
+    return budget_step(p->budget, (uint64_t)g->n_elements + g->n_rules, p->err) &&
+           budget_bytes(p->budget, check_bytes(g) + grammar_bytes(g), p->err) &&
+           grammar_check_recursion(g, p->names.data, p->err);
+}
+
 static bool parse(struct parser *p, struct grammar *g)
 {
+    if (!budget_step(p->budget, p->text.len / 4, p->err))
+        return false;
     skip_space(p, true);
     while (!at_end(p))
         if (!read_rule(p))
             return false;
-    return check_defined(p) && find_root(p, g) && flatten(p, g) &&
-           grammar_check_recursion(g, p->names.data, p->err);
+    return check_defined(p) && find_root(p, g) && flatten(p, g) && check_recursion(p, g);
 }
 
-struct grammar *grammar_parse(const struct vocab *vocab, struct slice text, struct error *err)
+struct grammar *grammar_parse(const struct vocab *vocab, struct slice text, struct budget *budget,
+                              struct error *err)
 {
     struct error ignored;
-    struct parser p = {.vocab = vocab, .text = text, .err = err ? err : &ignored};
+    struct parser p = {.vocab = vocab, .text = text, .budget = budget, .err = err ? err : &ignored};
     struct grammar *g = calloc(1, sizeof *g);
     bool ok = g ? parse(&p, g) : no_memory(&p);
+    if (ok) /* only the grammar itself stays */
+        budget_return(budget,
+                      p.n_paid * sizeof(struct element) + p.rules.n * RULE_BYTES + check_bytes(g));
     for (size_t i = 0; i < p.rules.n; i++)
         VEC_FREE(&p.rules.data[i]);
     VEC_FREE(&p.rules);
@@ -672,9 +762,12 @@ void grammar_free(struct grammar *g)
     free(g);
 }
 
-bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct error *err)
+bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct budget *budget,
+                   struct error *err)
 {
-    struct grammar *g = grammar_parse(vocab, gbnf, err);
+    struct grammar *g = grammar_parse(vocab, gbnf, budget, err);
+    if (g)
+        budget_return(budget, grammar_bytes(g));
     grammar_free(g);
     return g;
 }

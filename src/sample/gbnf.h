@@ -2,6 +2,7 @@
 #ifndef MLXCEL_SAMPLE_GBNF_H
 #define MLXCEL_SAMPLE_GBNF_H
 
+#include "base/budget.h"
 #include "sample/vocab.h"
 
 enum element_type {
@@ -21,11 +22,11 @@ struct element {
 };
 
 struct char_range {
-    uint32_t low, high; /* inclusive; an empty one has low > high */
+    uint32_t low, high; /* inclusive */
 };
 
 struct char_class {
-    uint32_t first_range, n_ranges;
+    uint32_t first_range, n_ranges; /* ascending and apart */
     bool negated;
     uint32_t ascii[4]; /* bit c set: the class holds c (negation applied) */
 };
@@ -47,8 +48,10 @@ static inline bool element_ends(const struct grammar *g, uint32_t at)
 
 /* Parse and check. ERR_FORMAT with line, column and what was expected;
  * ERR_LIMIT for what is too large. vocab reads "<token>" and may be NULL where
- * the grammar has none. The caller frees it with grammar_free. */
-struct grammar *grammar_parse(const struct vocab *vocab, struct slice text, struct error *err);
+ * the grammar has none. The caller frees it with grammar_free. Of the budget's
+ * bytes those of the grammar stay taken. */
+struct grammar *grammar_parse(const struct vocab *vocab, struct slice text, struct budget *budget,
+                              struct error *err);
 void grammar_free(struct grammar *g);
 
 /* Refuse rules that would be entered without end before a character is read;

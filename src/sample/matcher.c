@@ -2,6 +2,7 @@
  * lazy. Copies of a matcher share the automaton and what it has learned. */
 #include "sample/grammar.h"
 
+#include "base/budget.h"
 #include "base/log.h"
 #include "sample/automaton.h"
 #include "sample/trigger.h"
@@ -9,10 +10,20 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+enum {
+    WORK_PER_STEP = 8, /* of the automaton's work, in a budget */
+    /* While tokens are sampled everybody waits for the automaton. What it learns
+     * it learns once: much at the beginning, little later. */
+    WORK_PER_TOKEN = 1 << 24,
+};
+
+#define WORK_AT_FIRST (UINT64_C(1) << 31)
+
 struct shared {
     pthread_mutex_t lock; /* the automaton learns while it is asked */
     size_t users;
     struct automaton *automaton;
+    struct budget *budget;     /* while the first matcher is made */
     struct triggers *triggers; /* NULL: not lazy */
 };
 
@@ -32,6 +43,7 @@ struct matcher {
     struct str buffer;
     VEC(struct held_token) held;
     uint64_t *admitted; /* bitset, for the mask */
+    uint64_t allowance; /* work left until the next token */
 };
 
 /* ---- the automaton, with its tables emptied where need be ---- */
@@ -54,12 +66,23 @@ static bool restore(struct matcher *m)
     return true;
 }
 
+static bool take(struct matcher *m, uint64_t work, struct error *err)
+{
+    if (work > m->allowance)
+        return error_set(err, ERR_LIMIT,
+                         "the grammar takes too much work for each token; make it simpler, with "
+                         "fewer ways to read the same text");
+    m->allowance -= work;
+    return true;
+}
+
 typedef bool operation(struct matcher *m, void *arg);
 
 /* Twice: full tables are emptied, and what does not fit then never will. */
 static bool with_automaton(struct matcher *m, operation *run, void *arg, struct error *err)
 {
     pthread_mutex_lock(&m->shared->lock);
+    uint64_t before = automaton_work(m->shared->automaton);
     bool ok = restore(m) && run(m, arg);
     if (!ok) {
         automaton_empty(m->shared->automaton);
@@ -69,6 +92,8 @@ static bool with_automaton(struct matcher *m, operation *run, void *arg, struct 
             too_much(err);
         }
     }
+    uint64_t work = automaton_work(m->shared->automaton) - before;
+    ok = ok && budget_step(m->shared->budget, work / WORK_PER_STEP, err) && take(m, work, err);
     pthread_mutex_unlock(&m->shared->lock);
     return ok;
 }
@@ -155,6 +180,7 @@ static struct matcher *matcher_new(const struct vocab *vocab, struct shared *sha
     pthread_mutex_unlock(&shared->lock);
     m->shared = shared;
     m->generation = automaton_generation(shared->automaton);
+    m->allowance = WORK_AT_FIRST;
     m->admitted = calloc(((size_t)vocab->n_tokens + 63) / 64, sizeof *m->admitted);
     if (!m->admitted) {
         matcher_free(m);
@@ -166,7 +192,7 @@ static struct matcher *matcher_new(const struct vocab *vocab, struct shared *sha
 static struct shared *shared_new(const struct vocab *vocab, const struct sampler_settings *set,
                                  struct error *err)
 {
-    struct grammar *g = grammar_parse(vocab, set->grammar, err);
+    struct grammar *g = grammar_parse(vocab, set->grammar, set->budget, err);
     if (!g) {
         /* What the reference answers; the reason goes where its goes, to the
          * log, except where the reference would not have answered at all. */
@@ -213,10 +239,12 @@ bool matcher_create(const struct vocab *vocab, const struct sampler_settings *se
     if (!m)
         return error_memory(err);
     m->waiting = set->grammar_lazy;
+    shared->budget = set->budget;
     bool ok = with_automaton(m, start, NULL, err);
     for (size_t i = 0; ok && !set->grammar_lazy && set->grammar_prefilled && i < set->prefill.n;
          i++)
         ok = matcher_accept(m, set->prefill.tokens[i], err);
+    shared->budget = NULL;
     if (!ok) {
         matcher_free(m);
         return false;
@@ -231,6 +259,7 @@ struct matcher *matcher_clone(const struct matcher *from)
     if (!m)
         return NULL;
     m->state = from->state;
+    m->allowance = from->allowance;
     m->generation = from->generation;
     m->waiting = from->waiting;
     bool ok = VEC_RESERVE(&m->saved, from->saved.n) && VEC_RESERVE(&m->held, from->held.n) &&
@@ -314,6 +343,7 @@ static bool wake(struct matcher *m, size_t begin, struct error *err)
 
 bool matcher_accept(struct matcher *m, int32_t token, struct error *err)
 {
+    m->allowance += WORK_PER_TOKEN;
     struct slice text = vocab_piece(m->vocab, token);
     if (m->waiting) {
         if (triggers_on_token(m->shared->triggers, token)) {

@@ -240,8 +240,10 @@ bool sampler_grammar_done(const struct sampler *s);
 /* ---- grammars ---- */
 
 /* Check a GBNF text without making a sampler: ERR_FORMAT with line, column and
- * what was expected; ERR_LIMIT for a size that explodes. */
-bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct error *err);
+ * what was expected; ERR_LIMIT for a size that explodes or a budget that is used
+ * up. budget may be NULL, here and below: no limit. */
+bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct budget *budget,
+                   struct error *err);
 
 /* A GBNF text for a JSON schema (draft 2020-12; keys keep their order): type and
  * lists of types, nullable, enum, const, properties, required,
@@ -250,9 +252,11 @@ bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct error *e
  * format (date, time, date-time, uuid), minLength, maxLength, bounds of numbers.
  * Every text the grammar admits is valid; not every valid text is admitted.
  * Appends to out. ERR_INVALID, whose message begins "JSON schema conversion
- * failed:\n", names what cannot be honoured. Cost: linear in the grammar, which
- * is limited. */
-bool schema_to_grammar(const json_t *schema, struct str *out, struct error *err);
+ * failed:\n", names what cannot be honoured; ERR_LIMIT or ERR_CANCELLED when the
+ * budget ends the work. Cost: linear in the grammar, which the budget limits:
+ * a few hundred bytes can ask for any size. */
+bool schema_to_grammar(const json_t *schema, struct budget *budget, struct str *out,
+                       struct error *err);
 
 /* Strict is what schema_to_grammar does. Lenient leaves out what a grammar cannot
  * say (not, multipleOf, uniqueItems, ...) instead of refusing it: for the
@@ -262,7 +266,8 @@ enum schema_mode { SCHEMA_STRICT, SCHEMA_LENIENT };
 
 /* A grammar put together from rules and schemas (tool calls). */
 struct grammar_builder;
-struct grammar_builder *grammar_builder_create(struct error *err);
+/* budget must outlive the builder. */
+struct grammar_builder *grammar_builder_create(struct budget *budget, struct error *err);
 void grammar_builder_free(struct grammar_builder *b);
 /* Add a rule; name's odd characters become '-'. Equal bodies share a name, and
  * a name taken by another body gets a number. Returns the name really used,

@@ -10,7 +10,6 @@
 
 enum {
     DEPTH_MAX = 200,
-    VISITS_MAX = 50000,
     REPEAT_MAX = 1999, /* of one repetition in GBNF */
 };
 
@@ -19,6 +18,8 @@ static const char *visit(struct grammar_builder *b, const json_t *schema, const 
 void *schema_fail(struct grammar_builder *b, const char *format, ...)
 {
     va_list args;
+    if (b->spent) /* that is the reason, whatever is found now */
+        return NULL;
     va_start(args, format);
     error_set_va(b->err, ERR_INVALID, format, args);
     va_end(args);
@@ -38,8 +39,14 @@ static const char *nothing(struct grammar_builder *b, const char *what)
     return schema_fail(b, "the schema admits no value: %s", what);
 }
 
-static json_t *own(struct grammar_builder *b, json_t *made)
+/* Keep a value that was made, with so many members. */
+static json_t *own(struct grammar_builder *b, json_t *made, size_t n_members)
 {
+    if (!schema_step(b, n_members * STEPS_MEMBER) ||
+        !schema_bytes(b, (n_members + 1) * MEMBER_BYTES)) {
+        json_decref(made);
+        return NULL;
+    }
     if (made && VEC_PUSH(&b->owned, made))
         return made;
     json_decref(made);
@@ -73,20 +80,33 @@ static const char *get_text(const json_t *schema, const char *key)
 
 /* ---- references ---- */
 
-static const char *visit_ref(struct grammar_builder *b, struct slice ref)
+static struct schema_ref *known_ref(struct grammar_builder *b, struct slice ref, uint64_t hash)
 {
-    for (size_t i = 0; i < b->refs.n; i++) {
-        struct schema_ref *known = &b->refs.data[i];
-        if (known->root == b->root && slice_equal_text(ref, known->pointer)) {
-            if (known->result)
-                return known->result;
-            known->used_inside = true;
-            return known->name;
-        }
+    size_t cursor = 0;
+    uint32_t at;
+    while ((at = hash_index_next(&b->by_pointer, hash, &cursor)) != HASH_INDEX_NONE) {
+        struct schema_ref *known = &b->refs.data[at];
+        if (known->root == b->root && slice_equal_text(ref, known->pointer))
+            return known;
     }
-    const json_t *target = schema_resolve(b, ref);
-    if (!target)
-        return NULL;
+    return NULL;
+}
+
+static bool ref_name_is_taken(const struct grammar_builder *b, const char *name)
+{
+    size_t cursor = 0;
+    uint64_t hash = hash_text(slice_of(name));
+    uint32_t at;
+    while ((at = hash_index_next(&b->by_ref_name, hash, &cursor)) != HASH_INDEX_NONE)
+        if (strcmp(b->refs.data[at].name, name) == 0)
+            return true;
+    return rules_have(b, name);
+}
+
+/* "ref-a-b" for "#/a/b", with a number where that is taken: names apart what is
+ * spelled alike. NULL with the error set. */
+static char *ref_name(struct grammar_builder *b, struct slice ref)
+{
     struct str name = {0};
     str_append_text(&name, "ref");
     bool odd = false;
@@ -99,30 +119,59 @@ static const char *visit_ref(struct grammar_builder *b, struct slice ref)
         odd = !plain;
     }
     size_t length = name.len;
-    for (int i = 0; !name.failed; i++) { /* names apart what is spelled alike */
-        bool taken = rules_have(b, str_text(&name));
-        for (size_t j = 0; !taken && j < b->refs.n; j++)
-            taken = strcmp(b->refs.data[j].name, str_text(&name)) == 0;
-        if (!taken)
-            break;
+    for (int i = 0; !name.failed && ref_name_is_taken(b, str_text(&name)); i++) {
+        if (!schema_step(b, 16)) {
+            str_free(&name);
+            return NULL;
+        }
         str_truncate(&name, length);
         str_append_format(&name, "%d", i);
     }
-    struct schema_ref made = {.root = b->root, .pointer = slice_duplicate(ref)};
-    made.name = str_detach(&name);
-    if (!made.pointer || !made.name || !VEC_PUSH(&b->refs, made)) {
+    char *made = str_detach(&name);
+    if (!made)
+        error_memory(b->err);
+    return made;
+}
+
+/* Remember a reference, with its name and no rule yet. */
+static bool add_ref(struct grammar_builder *b, struct slice ref, uint64_t hash)
+{
+    struct schema_ref made = {.root = b->root, .name = ref_name(b, ref)};
+    if (!made.name)
+        return false;
+    made.pointer = slice_duplicate(ref);
+    if (!schema_bytes(b, sizeof made + 2 * ref.len) || !made.pointer || !VEC_PUSH(&b->refs, made)) {
         free(made.pointer);
         free(made.name);
-        error_memory(b->err);
-        return NULL;
+        return b->spent ? false : error_memory(b->err);
     }
+    uint32_t index = (uint32_t)b->refs.n - 1;
+    return (hash_index_add(&b->by_pointer, hash, index) &&
+            hash_index_add(&b->by_ref_name, hash_text(slice_of(made.name)), index)) ||
+           error_memory(b->err);
+}
+
+static const char *visit_ref(struct grammar_builder *b, struct slice ref)
+{
+    uint64_t hash = hash_text(ref);
+    struct schema_ref *known = known_ref(b, ref, hash);
+    if (known && known->result)
+        return known->result;
+    if (known) {
+        known->used_inside = true;
+        return known->name;
+    }
+    const json_t *target = schema_resolve(b, ref);
+    if (!target || !add_ref(b, ref, hash))
+        return NULL;
     size_t index = b->refs.n - 1;
-    const char *rule = visit(b, target, made.name);
+    const char *rule = visit(b, target, b->refs.data[index].name);
     if (!rule)
         return NULL;
     /* Whoever referred to it while it was made expects this name. */
-    if (b->refs.data[index].used_inside && strcmp(rule, made.name) != 0)
-        rule = rules_add(b, made.name, rule);
+    const struct schema_ref *made = &b->refs.data[index];
+    if (made->used_inside && strcmp(rule, made->name) != 0)
+        rule = rules_add(b, made->name, rule);
     b->refs.data[index].result = rule;
     return rule;
 }
@@ -144,17 +193,15 @@ static char *alternative_name(const char *name, size_t i)
     return text_format("%s%s%zu", name, *name ? "-" : "alternative-", i);
 }
 
-/* Each alternative, together with what stands beside the list. */
-static const char *visit_choices(struct grammar_builder *b, const json_t *schema, const char *key,
-                                 const char *name, const char *rule_name)
+/* Each alternative, together with what stands beside the list; false for one
+ * that admits nothing. NULL with the error set. */
+static json_t *merged_choices(struct grammar_builder *b, const json_t *schema, const char *key)
 {
     const json_t *list = json_object_get(schema, key);
     size_t n = json_array_size(list);
-    if (!json_is_array(list) || n == 0)
-        return schema_fail(b, "\"%s\" must be a list of schemas", key);
-    json_t *beside = own(b, json_object());
-    json_t *choices = own(b, json_array());
-    if (!beside || !choices)
+    json_t *beside = own(b, json_object(), json_object_size(schema));
+    json_t *choices = beside ? own(b, json_array(), n) : NULL;
+    if (!choices)
         return NULL;
     const char *other;
     json_t *value;
@@ -165,31 +212,53 @@ static const char *visit_choices(struct grammar_builder *b, const json_t *schema
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *choice = json_array_get(list, i);
-        if (json_object_size(beside)) {
-            json_t *merged = json_object();
-            enum merge_result result = schema_merge(b, merged, beside);
-            if (result == MERGE_OK)
-                result = schema_merge(b, merged, choice);
-            if (result != MERGE_OK) {
-                json_decref(merged);
-                if (result == MERGE_ERROR)
-                    return NULL;
-                merged = json_false();
-            }
-            json_array_append_new(choices, merged);
-        } else {
+        if (json_object_size(beside) == 0) {
             json_array_append(choices, (json_t *)(uintptr_t)choice);
+            continue;
         }
+        json_t *merged = json_object();
+        enum merge_result result = schema_merge(b, merged, beside);
+        if (result == MERGE_OK)
+            result = schema_merge(b, merged, choice);
+        if (result != MERGE_OK) {
+            json_decref(merged);
+            if (result == MERGE_ERROR)
+                return NULL;
+            merged = json_false();
+        }
+        json_array_append_new(choices, merged);
     }
-    bool exactly_one = strcmp(key, "oneOf") == 0 && b->mode == SCHEMA_STRICT;
-    for (size_t i = 0; exactly_one && i < n; i++)
+    return choices;
+}
+
+/* That no value can satisfy two alternatives of "oneOf". */
+static bool check_exclusion(struct grammar_builder *b, const json_t *choices, const json_t *list)
+{
+    size_t n = json_array_size(list);
+    for (size_t i = 0; i < n; i++)
         for (size_t j = 0; j < n; j++)
             if (i != j && !json_is_false(json_array_get(choices, i)) &&
-                !schema_excludes(b, json_array_get(choices, i), json_array_get(list, j), 0))
-                return schema_fail(b,
-                                   "a value could satisfy both alternatives %zu and %zu of "
-                                   "\"oneOf\"; use \"anyOf\", or make them exclude each other",
-                                   i, j);
+                !schema_excludes(b, json_array_get(choices, i), json_array_get(list, j), 0)) {
+                schema_fail(b,
+                            "a value could satisfy both alternatives %zu and %zu of "
+                            "\"oneOf\"; use \"anyOf\", or make them exclude each other",
+                            i, j);
+                return false;
+            }
+    return !b->spent;
+}
+
+static const char *visit_choices(struct grammar_builder *b, const json_t *schema, const char *key,
+                                 const char *name, const char *rule_name)
+{
+    const json_t *list = json_object_get(schema, key);
+    size_t n = json_array_size(list);
+    if (!json_is_array(list) || n == 0)
+        return schema_fail(b, "\"%s\" must be a list of schemas", key);
+    const json_t *choices = merged_choices(b, schema, key);
+    bool exactly_one = strcmp(key, "oneOf") == 0 && b->mode == SCHEMA_STRICT;
+    if (!choices || (exactly_one && !check_exclusion(b, choices, list)))
+        return NULL;
     struct str body = {0};
     bool any = false;
     for (size_t i = 0; i < n; i++) {
@@ -201,7 +270,8 @@ static const char *visit_choices(struct grammar_builder *b, const json_t *schema
             str_free(&body);
             return NULL;
         }
-        str_append_format(&body, "%s%s", any ? " | " : "", rule);
+        str_append_text(&body, any ? " | " : "");
+        str_append_text(&body, rule);
         any = true;
     }
     return add_union(b, rule_name, &body, any);
@@ -213,7 +283,7 @@ static const char *visit_types(struct grammar_builder *b, const json_t *schema, 
     struct str body = {0};
     size_t n = json_array_size(types);
     for (size_t i = 0; i < n; i++) {
-        json_t *copy = own(b, json_copy((json_t *)(uintptr_t)schema));
+        json_t *copy = own(b, json_copy((json_t *)(uintptr_t)schema), json_object_size(schema));
         const char *rule = NULL;
         if (copy && json_object_set(copy, "type", json_array_get(types, i)) == 0) {
             json_object_del(copy, "nullable");
@@ -247,7 +317,7 @@ static const char *visit_values(struct grammar_builder *b, const json_t *schema,
         return schema_fail(b, "\"enum\" must be a list of values");
     bool certain = true;
     if (one) {
-        if (!schema_admits(schema, one, &certain))
+        if (!schema_admits(b, schema, one, false, &certain))
             return nothing(b, "what stands beside \"const\" excludes it");
         if (!certain && !schema_leave_out(b, "const", "cannot be checked against those beside it"))
             return NULL;
@@ -258,13 +328,14 @@ static const char *visit_values(struct grammar_builder *b, const json_t *schema,
     struct str body = {0};
     bool any = false;
     str_append_char(&body, '(');
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        if (!schema_admits(schema, json_array_get(list, i), &certain))
+    for (size_t i = 0; i < json_array_size(list) && !b->spent; i++) {
+        size_t before = body.len;
+        if (!schema_admits(b, schema, json_array_get(list, i), true, &certain))
             continue;
         if (any)
             str_append_text(&body, " | ");
         append_value(&body, json_array_get(list, i));
-        any = true;
+        any = schema_step(b, (body.len - before) / 16) && schema_bytes(b, body.len - before);
     }
     str_append_char(&body, ')');
     if (!certain && !schema_leave_out(b, "enum", "cannot be checked against those beside it")) {
@@ -286,15 +357,17 @@ struct property {
 /* Keys other than some names, as a trie over their characters: along a name the
  * key must go on or differ. Characters that JSON would escape cannot be said
  * without admitting other spellings of a name: keys never have them here. */
-struct key_trie {
-    const struct property *names;
+struct key_names {
+    const char **data; /* ascending, so that equal beginnings stand together */
     size_t n;
 };
 
+enum { KEY_DEPTH = 100 };
+
 static size_t char_at(const char *name, size_t at, uint32_t *c)
 {
-    size_t n = strlen(name);
-    return at < n ? utf8_decode(name + at, n - at, c, NULL) : 0;
+    size_t n = strlen(name + at);
+    return n ? utf8_decode(name + at, n, c, NULL) : 0;
 }
 
 static bool plain_key_char(uint32_t c)
@@ -302,56 +375,41 @@ static bool plain_key_char(uint32_t c)
     return c >= 0x20 && c != '"' && c != '\\' && c != 0x7F;
 }
 
-/* The keys below a prefix of at bytes of the name first. */
-static void append_other_keys(struct str *out, const struct key_trie *t, const char *prefix,
-                              size_t at, int depth)
+/* The names from the i-th on that have the same character at that byte; *c is
+ * the character and *length its bytes, 0 where a name ends. */
+static size_t same_char(const struct key_names *names, size_t i, size_t at, uint32_t *c,
+                        size_t *length)
 {
-    uint32_t seen[256];
-    size_t n_seen = 0;
+    size_t end = i + 1;
+    *length = char_at(names->data[i], at, c);
+    while (end < names->n && *length &&
+           memcmp(names->data[end] + at, names->data[i] + at, *length) == 0)
+        end++;
+    return end;
+}
+
+/* The keys below a beginning of at bytes that all these names have. */
+static void append_other_keys(struct grammar_builder *b, struct str *out,
+                              const struct key_names *names, size_t at, int depth)
+{
+    uint32_t c;
+    size_t length;
     bool first = true;
-    for (size_t i = 0; i < t->n && n_seen < 256; i++) {
-        const char *name = t->names[i].name;
-        uint32_t c;
-        if (strncmp(name, prefix, at) != 0)
+    if (!schema_step(b, names->n))
+        return;
+    for (size_t i = 0, end; i < names->n; i = end) {
+        end = same_char(names, i, at, &c, &length);
+        if (!length || !plain_key_char(c))
             continue;
-        size_t length = char_at(name, at, &c);
-        bool known = length == 0;
-        for (size_t j = 0; !known && j < n_seen; j++)
-            known = seen[j] == c;
-        if (!known)
-            seen[n_seen++] = c;
-    }
-    for (size_t i = 1; i < n_seen; i++)
-        for (size_t j = i; j > 0 && seen[j] < seen[j - 1]; j--) {
-            uint32_t swap = seen[j];
-            seen[j] = seen[j - 1];
-            seen[j - 1] = swap;
-        }
-    for (size_t j = 0; j < n_seen; j++) {
-        const char *longer = NULL;
-        bool ends = false, goes_on = false;
-        size_t length = 0;
-        for (size_t i = 0; i < t->n; i++) {
-            const char *name = t->names[i].name;
-            uint32_t c;
-            size_t step = strncmp(name, prefix, at) == 0 ? char_at(name, at, &c) : 0;
-            if (!step || c != seen[j])
-                continue;
-            length = step;
-            longer = name;
-            ends = ends || !name[at + step];
-            goes_on = goes_on || name[at + step];
-        }
-        if (!longer || !plain_key_char(seen[j]))
-            continue;
+        struct key_names below = {names->data + i, end - i};
         str_append_text(out, first ? "[" : " | [");
-        append_class_char(out, seen[j]);
+        append_class_char(out, c);
         str_append_char(out, ']');
-        if (goes_on && depth < 100) {
+        if (names->data[end - 1][at + length] && depth < KEY_DEPTH) {
             str_append_text(out, " (");
-            append_other_keys(out, t, longer, at + length, depth + 1);
+            append_other_keys(b, out, &below, at + length, depth + 1);
             str_append_char(out, ')');
-        } else if (ends) {
+        } else if (!names->data[i][at + length]) {
             str_append_text(out, " char+");
         } else {
             str_append_text(out, " \"\\x00\""); /* too deep: no such keys */
@@ -359,24 +417,37 @@ static void append_other_keys(struct str *out, const struct key_trie *t, const c
         first = false;
     }
     str_append_text(out, first ? "[^\"\\\\\\x7F\\x00-\\x1F" : " | [^\"\\\\\\x7F\\x00-\\x1F");
-    for (size_t j = 0; j < n_seen; j++)
-        if (plain_key_char(seen[j]))
-            append_class_char(out, seen[j]);
+    for (size_t i = 0, end; i < names->n; i = end) {
+        end = same_char(names, i, at, &c, &length);
+        if (length && plain_key_char(c))
+            append_class_char(out, c);
+    }
     str_append_text(out, "] char*");
 }
 
-static const char *other_keys(struct grammar_builder *b, const struct property *names, size_t n,
-                              const char *rule_name)
+static int compare_names(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static const char *other_keys(struct grammar_builder *b, const struct property *properties,
+                              size_t n, const char *rule_name)
 {
     struct str body = {0};
-    bool empty_name = false;
-    if (!rules_add_primitive(b, NULL, "char"))
+    if (!schema_step(b, n * 8) || !rules_add_primitive(b, NULL, "char"))
         return NULL;
+    struct key_names names = {calloc(n, sizeof *names.data), n};
+    if (!names.data) {
+        error_memory(b->err);
+        return NULL;
+    }
     for (size_t i = 0; i < n; i++)
-        empty_name = empty_name || !names[i].name[0];
+        names.data[i] = properties[i].name;
+    qsort(names.data, n, sizeof *names.data, compare_names);
     str_append_text(&body, "[\"] ( ");
-    append_other_keys(&body, &(struct key_trie){names, n}, "", 0, 0);
-    str_append_format(&body, " )%s [\"]", empty_name ? "" : "?");
+    append_other_keys(b, &body, &names, 0, 0);
+    str_append_format(&body, " )%s [\"]", names.data[0][0] ? "?" : "");
+    free(names.data);
     return rules_add_str(b, rule_name, &body);
 }
 
@@ -397,52 +468,66 @@ static bool add_property(struct grammar_builder *b, struct object *o, const char
         return false;
     }
     o->n_required += required;
+    if (!schema_step(b, STEPS_MEMBER) || !schema_bytes(b, sizeof(struct property)))
+        return false;
     if (VEC_PUSH(&o->properties, (struct property){name, schema, NULL, required}))
         return true;
     error_memory(b->err);
     return false;
 }
 
-static bool is_required(const json_t *required, const char *name)
+/* What is required but not described is described by what is said of
+ * additional properties. */
+static bool collect_undescribed(struct grammar_builder *b, const json_t *schema,
+                                const json_t *required, struct object *o)
 {
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        const char *text = json_string_value(json_array_get(required, i));
-        if (text && strcmp(text, name) == 0)
-            return true;
+    const json_t *properties = json_object_get(schema, "properties");
+    const json_t *more = json_object_get(schema, "additionalProperties");
+    const char *name;
+    json_t *unused;
+    json_object_foreach((json_t *)(uintptr_t)required, name, unused)
+    {
+        if (json_object_get(properties, name))
+            continue;
+        json_t *anything = own(b, json_true(), 0);
+        if (!anything || !add_property(b, o, name, more ? more : anything, true))
+            return false;
     }
-    return false;
+    return true;
+}
+
+/* The names of a list as the keys of an object, which keeps their order. */
+static json_t *names_of_list(struct grammar_builder *b, const json_t *list)
+{
+    json_t *names = own(b, json_object(), json_array_size(list));
+    for (size_t i = 0; names && i < json_array_size(list); i++) {
+        const char *name = json_string_value(json_array_get(list, i));
+        if (name && json_object_set_new(names, name, json_true()) != 0) {
+            error_memory(b->err);
+            return NULL;
+        }
+    }
+    return names;
 }
 
 static bool collect_properties(struct grammar_builder *b, const json_t *schema, struct object *o)
 {
     const json_t *properties = json_object_get(schema, "properties");
-    const json_t *required = json_object_get(schema, "required");
-    const json_t *more = json_object_get(schema, "additionalProperties");
     if (properties && !json_is_object(properties)) {
         schema_fail(b, "\"properties\" must be an object");
         return false;
     }
+    const json_t *required = names_of_list(b, json_object_get(schema, "required"));
+    if (!required)
+        return false;
     const char *name;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)properties, name, value)
     {
-        if (!add_property(b, o, name, value, is_required(required, name)))
+        if (!add_property(b, o, name, value, json_object_get(required, name)))
             return false;
     }
-    /* What is required but not described is described by what is said of
-     * additional properties. */
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        name = json_string_value(json_array_get(required, i));
-        if (!name || json_object_get(properties, name))
-            continue;
-        bool twice = false;
-        for (size_t j = 0; j < o->properties.n; j++)
-            twice = twice || strcmp(o->properties.data[j].name, name) == 0;
-        json_t *anything = twice ? NULL : own(b, json_true());
-        if (!twice && (!anything || !add_property(b, o, name, more ? more : anything, true)))
-            return false;
-    }
-    return true;
+    return collect_undescribed(b, schema, required, o);
 }
 
 /* minProperties and maxProperties, where they follow from what is required. */
@@ -695,7 +780,7 @@ static const char *visit_array(struct grammar_builder *b, const json_t *schema, 
         max_more = REPEAT_MAX;
     const char *more = NULL;
     if (max_more != 0) {
-        json_t *anything = items ? NULL : own(b, json_true());
+        json_t *anything = items ? NULL : own(b, json_true(), 0);
         more = visit_as(b, items ? items : anything, sub_name(name, "item"));
         if (!more)
             return NULL;
@@ -795,7 +880,7 @@ static bool has_siblings(const json_t *schema, const char *key)
 
 static const char *visit_merged(struct grammar_builder *b, const json_t *schema, const char *name)
 {
-    json_t *merged = own(b, json_object());
+    json_t *merged = own(b, json_object(), 0);
     if (!merged)
         return NULL;
     switch (schema_merge(b, merged, schema)) {
@@ -894,7 +979,7 @@ static const char *visit_schema(struct grammar_builder *b, const json_t *schema,
         return visit_types(b, schema, type, name, rule_name);
     if (type && json_is_true(json_object_get(schema, "nullable")) && json_is_string(type) &&
         strcmp(json_string_value(type), "null") != 0) {
-        json_t *types = own(b, json_pack("[O,s]", type, "null"));
+        json_t *types = own(b, json_pack("[O,s]", type, "null"), 2);
         return types ? visit_types(b, schema, types, name, rule_name) : NULL;
     }
     if (type && !json_is_string(type))
@@ -904,8 +989,8 @@ static const char *visit_schema(struct grammar_builder *b, const json_t *schema,
 
 static const char *visit(struct grammar_builder *b, const json_t *schema, const char *name)
 {
-    if (++b->n_visits > VISITS_MAX)
-        return schema_fail(b, "the schema is too large");
+    if (!schema_step(b, STEPS_SCHEMA + strlen(name)))
+        return NULL;
     if (b->depth >= DEPTH_MAX)
         return schema_fail(b,
                            "the schema is nested deeper than %d, or refers to itself while it is "
@@ -945,11 +1030,13 @@ const char *grammar_builder_schema(struct grammar_builder *b, const char *name,
     b->root = schema;
     b->mode = mode;
     b->depth = 0;
-    b->n_visits = 0;
+    b->spent = false;
     /* The rules may outlive the caller's document in later references. */
-    if (!own(b, json_incref((json_t *)(uintptr_t)schema)))
-        return NULL;
-    const char *rule = visit(b, schema, strcmp(name, "root") == 0 ? "" : name);
+    const char *rule = NULL;
+    if (own(b, json_incref((json_t *)(uintptr_t)schema), 0))
+        rule = visit(b, schema, strcmp(name, "root") == 0 ? "" : name);
+    if (b->spent)
+        rule = NULL;
     if (!rule) {
         struct error why = *b->err;
         error_set(b->err, why.code, "JSON schema conversion failed:\n%s", why.message);
@@ -958,24 +1045,32 @@ const char *grammar_builder_schema(struct grammar_builder *b, const char *name,
     return rule;
 }
 
-bool schema_to_grammar(const json_t *schema, struct str *out, struct error *err)
+/* Whether the grammar can be used; err as schema_to_grammar has it. */
+static bool check_grammar(struct slice text, struct budget *budget, struct error *err)
 {
-    struct grammar_builder *b = grammar_builder_create(err);
+    struct error why = {0};
+    if (grammar_check(NULL, text, budget, &why))
+        return true;
+    bool ours = why.code == ERR_FORMAT || why.code == ERR_INVALID;
+    return error_set(
+        err, ours ? ERR_INVALID : why.code,
+        "JSON schema conversion failed:\nthe schema makes a grammar that cannot be used: %s",
+        why.message);
+}
+
+bool schema_to_grammar(const json_t *schema, struct budget *budget, struct str *out,
+                       struct error *err)
+{
+    struct grammar_builder *b = grammar_builder_create(budget, err);
     if (!b)
         return false;
     struct str text = {0};
-    struct error why = {0};
     json_t *anything = json_null();
     bool ok = grammar_builder_schema(b, "", schema ? schema : anything, SCHEMA_STRICT, err) &&
               grammar_builder_text(b, &text, err);
-    if (ok && !grammar_check(NULL, str_slice(&text), &why))
-        ok = error_set(
-            err, ERR_INVALID,
-            "JSON schema conversion failed:\nthe schema makes a grammar that cannot be used: %s",
-            why.message);
-    if (ok)
-        ok = str_append_slice(out, str_slice(&text)) || error_memory(err);
-    str_free(&text);
     grammar_builder_free(b);
+    ok = ok && check_grammar(str_slice(&text), budget, err) &&
+         (str_append_slice(out, str_slice(&text)) || error_memory(err));
+    str_free(&text);
     return ok;
 }

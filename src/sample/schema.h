@@ -3,6 +3,7 @@
 #define MLXCEL_SAMPLE_SCHEMA_H
 
 #include "sample/sample.h"
+#include "sample/schema_set.h"
 
 struct rule {
     char *name, *body; /* owned */
@@ -17,19 +18,56 @@ struct schema_ref {
     bool used_inside;   /* by itself */
 };
 
+/* The values of a long list, once it was searched. */
+struct listed_values {
+    json_t *list; /* owned */
+    struct value_set set;
+};
+
 struct grammar_builder {
+    struct budget *budget;
     VEC(struct rule) rules;
-    uint32_t *index; /* hash table: rule + 1 */
-    size_t index_capacity;
+    struct hash_index by_name; /* of rules */
     VEC(struct schema_ref) refs;
-    VEC(json_t *) owned; /* schemas made on the way */
+    struct hash_index by_pointer, by_ref_name; /* of refs */
+    VEC(json_t *) owned;                       /* schemas made on the way */
+    VEC(struct listed_values) lists;
+    struct hash_index by_list; /* of lists */
     /* While a schema is converted: */
     const json_t *root;
     enum schema_mode mode;
     int depth;
-    size_t n_visits;
+    uint64_t bytes; /* taken of the budget */
+    bool spent;     /* the budget: what is found after that counts for nothing */
     struct error *err;
 };
+
+/* ---- work ---- */
+
+/* Steps of things that cost more than looking at a value: about 10 ns each. */
+enum {
+    STEPS_MEMBER = 16, /* setting a member of an object */
+    STEPS_RULE = 32,   /* and what its text costs */
+    STEPS_SCHEMA = 64, /* looking at a schema, its keywords by name */
+};
+
+/* Bytes that a member of an object and a list or object made here cost. */
+enum { MEMBER_BYTES = 128 };
+
+/* Take steps, or bytes, of the budget; false with the error set, which later
+ * ones then leave as it is. */
+static inline bool schema_step(struct grammar_builder *b, uint64_t n)
+{
+    b->spent = b->spent || !budget_step(b->budget, n, b->err);
+    return !b->spent;
+}
+
+static inline bool schema_bytes(struct grammar_builder *b, uint64_t n)
+{
+    b->spent = b->spent || !budget_bytes(b->budget, n, b->err);
+    b->bytes += b->spent ? 0 : n;
+    return !b->spent;
+}
 
 /* ---- rules (schema_rules.c) ---- */
 
@@ -78,6 +116,8 @@ enum merge_result { MERGE_OK, MERGE_NOTHING /* no value satisfies both */, MERGE
 enum merge_result schema_merge(struct grammar_builder *b, json_t *into, const json_t *in);
 /* What a $ref points to; NULL with the error set. */
 const json_t *schema_resolve(struct grammar_builder *b, struct slice ref);
+/* The same, without an error. */
+const json_t *schema_look_up(struct grammar_builder *b, struct slice ref);
 /* Whether a key constrains values at all. */
 bool schema_is_assertion(const char *key);
 
@@ -103,9 +143,11 @@ bool schema_bounds(struct grammar_builder *b, const json_t *schema, struct bound
 /* An integer keyword; fallback where it is absent. */
 bool schema_count(struct grammar_builder *b, const json_t *schema, const char *key,
                   int64_t fallback, int64_t *out);
-/* Whether a value satisfies a schema, as far as one looks: certain is cleared
- * where a keyword was not looked at. */
-bool schema_admits(const json_t *schema, const json_t *value, bool *certain);
+/* Whether a value satisfies a schema, as far as one looks: certain, which may
+ * be NULL, is cleared where a keyword was not looked at. listed: the value is of
+ * its "enum". */
+bool schema_admits(struct grammar_builder *b, const json_t *schema, const json_t *value,
+                   bool listed, bool *certain);
 /* Whether nothing that the grammar of a makes satisfies other. */
 bool schema_excludes(struct grammar_builder *b, const json_t *a, const json_t *other, int depth);
 

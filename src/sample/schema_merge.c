@@ -6,6 +6,15 @@
 
 enum { MERGE_DEPTH = 32, CHOICES_MAX = 64 };
 
+/* One conjunction under way. */
+struct merge {
+    struct grammar_builder *b;
+    json_t *into;
+    /* Schemas that are in it already: a second time they say nothing new, and
+     * without this allOf of twice the same doubles the work at every level. */
+    struct value_set done;
+};
+
 /* ---- references ---- */
 
 static bool decode_step(struct str *out, struct slice step)
@@ -40,31 +49,58 @@ static const json_t *take_step(const json_t *from, struct slice step)
     return found;
 }
 
-const json_t *schema_resolve(struct grammar_builder *b, struct slice ref)
+/* Follow a pointer; where it leads nowhere give NULL, the step that was not
+ * found and the value it was looked for in. */
+static const json_t *follow(struct grammar_builder *b, struct slice ref, struct slice *step,
+                            const json_t **at)
 {
-    if (!slice_equal_text(ref, "#") && !slice_starts_with(ref, SLICE("#/")))
-        return schema_fail(b, "Unsupported ref: %.*s", (int)(ref.len < 300 ? ref.len : 300),
-                           ref.data);
-    const json_t *at = b->root;
+    *at = b->root;
+    *step = (struct slice){NULL, 0};
+    if (!schema_step(b, 4 + ref.len))
+        return NULL;
     for (size_t i = 1; i < ref.len;) {
         size_t end = i + 1;
         while (end < ref.len && ref.data[end] != '/')
             end++;
-        struct slice step = {ref.data + i + 1, end - i - 1};
-        const json_t *next = take_step(at, step);
-        if (!next) {
-            struct str shown = {0};
-            json_append(&shown, at);
-            schema_fail(b, "Error resolving ref %.*s: %.*s not in %.500s",
-                        (int)(ref.len < 200 ? ref.len : 200), ref.data,
-                        (int)(step.len < 100 ? step.len : 100), step.data, str_text(&shown));
-            str_free(&shown);
+        *step = (struct slice){ref.data + i + 1, end - i - 1};
+        const json_t *next = take_step(*at, *step);
+        if (!next)
             return NULL;
-        }
-        at = next;
+        *at = next;
         i = end;
     }
-    return at;
+    return *at;
+}
+
+static bool is_pointer(struct slice ref)
+{
+    return slice_equal_text(ref, "#") || slice_starts_with(ref, SLICE("#/"));
+}
+
+const json_t *schema_look_up(struct grammar_builder *b, struct slice ref)
+{
+    struct slice step;
+    const json_t *at;
+    return is_pointer(ref) ? follow(b, ref, &step, &at) : NULL;
+}
+
+const json_t *schema_resolve(struct grammar_builder *b, struct slice ref)
+{
+    struct slice step;
+    const json_t *at;
+    if (!is_pointer(ref))
+        return schema_fail(b, "Unsupported ref: %.*s", (int)(ref.len < 300 ? ref.len : 300),
+                           ref.data);
+    const json_t *found = follow(b, ref, &step, &at);
+    if (found || b->spent)
+        return found;
+    struct str shown = {0};
+    json_append(&shown, at);
+    schema_fail(b, "Error resolving ref %.*s: %.*s not in %.500s",
+                (int)(ref.len < 200 ? ref.len : 200), ref.data,
+                (int)(step.len < 100 ? step.len : 100), step.data, str_text(&shown));
+    str_free(&shown);
+    return NULL;
 }
 
 /* ---- keywords ---- */
@@ -144,6 +180,8 @@ static enum merge_result failed(void)
 static enum merge_result set(struct grammar_builder *b, json_t *into, const char *key,
                              const json_t *value)
 {
+    if (!schema_bytes(b, MEMBER_BYTES))
+        return MERGE_ERROR;
     /* jansson counts references in the value itself. */
     if (json_object_set(into, key, (json_t *)(uintptr_t)value) == 0)
         return MERGE_OK;
@@ -155,6 +193,10 @@ static enum merge_result set(struct grammar_builder *b, json_t *into, const char
 static enum merge_result set_new(struct grammar_builder *b, json_t *into, const char *key,
                                  json_t *value)
 {
+    if (!schema_bytes(b, MEMBER_BYTES)) {
+        json_decref(value);
+        return MERGE_ERROR;
+    }
     if (value && json_object_set_new(into, key, value) == 0)
         return MERGE_OK;
     error_memory(b->err);
@@ -178,6 +220,9 @@ static json_t *as_list(const json_t *value)
 static enum merge_result merge_type(struct grammar_builder *b, json_t *into, const json_t *in)
 {
     const json_t *had = json_object_get(into, "type");
+    size_t n = json_array_size(json_object_get(in, "type")) + 1;
+    if (!schema_step(b, n * (json_array_size(had) + 1)) || !schema_bytes(b, n * 32))
+        return MERGE_ERROR;
     json_t *theirs = as_list(json_object_get(in, "type"));
     if (theirs && json_is_true(json_object_get(in, "nullable")))
         json_array_append_new(theirs, json_string("null"));
@@ -225,13 +270,21 @@ static enum merge_result merge_values(struct grammar_builder *b, json_t *into, c
     const json_t *had = json_object_get(into, "enum");
     if (!had)
         return set(b, into, "enum", list);
-    json_t *common = json_array();
-    for (size_t i = 0; i < json_array_size(had); i++)
-        for (size_t j = 0; j < json_array_size(list); j++)
-            if (json_equal(json_array_get(had, i), json_array_get(list, j))) {
-                json_array_append(common, json_array_get(had, i));
-                break;
-            }
+    struct value_set theirs = {0};
+    bool ok = schema_bytes(b, json_array_size(had) * 32) &&
+              value_set_add_list(&theirs, list, b->budget, b->err);
+    json_t *common = ok ? json_array() : NULL;
+    for (size_t i = 0; ok && i < json_array_size(had); i++) {
+        bool listed;
+        ok = value_set_find(&theirs, json_array_get(had, i), b->budget, &listed, b->err);
+        if (ok && listed)
+            json_array_append(common, json_array_get(had, i));
+    }
+    value_set_free(&theirs);
+    if (!ok) {
+        json_decref(common);
+        return MERGE_ERROR;
+    }
     if (common && json_array_size(common) == 0) {
         json_decref(common);
         return MERGE_NOTHING;
@@ -242,15 +295,23 @@ static enum merge_result merge_values(struct grammar_builder *b, json_t *into, c
 static enum merge_result merge_required(struct grammar_builder *b, json_t *into, const json_t *list)
 {
     const json_t *had = json_object_get(into, "required");
-    json_t *all = json_is_array(had) ? json_copy((json_t *)(uintptr_t)had) : json_array();
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        bool known = false;
-        for (size_t j = 0; !known && j < json_array_size(all); j++)
-            known = json_equal(json_array_get(all, j), json_array_get(list, i));
-        if (!known)
+    size_t n = json_array_size(had) + json_array_size(list);
+    struct value_set names = {0};
+    bool ok = schema_bytes(b, n * 32) && value_set_add_list(&names, had, b->budget, b->err);
+    json_t *all = NULL;
+    if (ok)
+        all = json_is_array(had) ? json_copy((json_t *)(uintptr_t)had) : json_array();
+    for (size_t i = 0; ok && i < json_array_size(list); i++) {
+        bool added;
+        ok = value_set_add(&names, json_array_get(list, i), b->budget, &added, b->err);
+        if (ok && added)
             json_array_append(all, json_array_get(list, i));
     }
-    return set_new(b, into, "required", all);
+    value_set_free(&names);
+    if (ok)
+        return set_new(b, into, "required", all);
+    json_decref(all);
+    return MERGE_ERROR;
 }
 
 /* The schema that one side has for a property it does not name; NULL: any. */
@@ -265,6 +326,9 @@ static enum merge_result merge_properties(struct grammar_builder *b, json_t *int
     const json_t *more = json_object_get(in, "properties");
     const json_t *had_rest = of_the_rest(json_object_get(into, "additionalProperties"));
     const json_t *more_rest = of_the_rest(json_object_get(in, "additionalProperties"));
+    size_t n = json_object_size(had) + json_object_size(more);
+    if (!schema_step(b, 2 * STEPS_MEMBER * n) || !schema_bytes(b, 4 * MEMBER_BYTES * n))
+        return MERGE_ERROR;
     json_t *all = json_object();
     if (!all) {
         error_memory(b->err);
@@ -311,6 +375,8 @@ static enum merge_result merge_choices(struct grammar_builder *b, json_t *into, 
         schema_fail(b, "\"anyOf\" combined with \"anyOf\" makes more than %d choices", CHOICES_MAX);
         return MERGE_ERROR;
     }
+    if (!schema_bytes(b, json_array_size(had) * json_array_size(list) * 4 * MEMBER_BYTES))
+        return MERGE_ERROR;
     json_t *pairs = json_array();
     for (size_t i = 0; i < json_array_size(had); i++)
         for (size_t j = 0; j < json_array_size(list); j++)
@@ -324,6 +390,8 @@ static enum merge_result merge_plain(struct grammar_builder *b, json_t *into, co
     const json_t *had = json_object_get(into, key);
     if (!had)
         return set(b, into, key, value);
+    if (!schema_step(b, value_weight(value)))
+        return MERGE_ERROR;
     if (json_equal(had, value))
         return MERGE_OK;
     switch (kind) {
@@ -366,43 +434,81 @@ static enum merge_result merge_one(struct grammar_builder *b, json_t *into, cons
     return MERGE_OK; /* no assertion, or looked at elsewhere */
 }
 
-enum merge_result schema_merge(struct grammar_builder *b, json_t *into, const json_t *in)
+static enum merge_result merge(struct merge *m, const json_t *in);
+
+/* Of items and prefixItems each says what the other leaves. */
+static bool items_can_merge(struct grammar_builder *b, const json_t *into, const json_t *in)
 {
+    bool tuples = json_object_get(into, "prefixItems") || json_object_get(in, "prefixItems");
+    bool ours = json_object_get(into, "items") || json_object_get(into, "prefixItems");
+    bool theirs = json_object_get(in, "items") || json_object_get(in, "prefixItems");
+    return !tuples || !ours || !theirs ||
+           schema_leave_out(b, "prefixItems", "cannot be merged with other items");
+}
+
+static enum merge_result merge_reference(struct merge *m, const json_t *ref)
+{
+    const json_t *target = schema_resolve(m->b, json_slice(ref));
+    return target ? merge(m, target) : MERGE_ERROR;
+}
+
+static enum merge_result merge_keywords(struct merge *m, const json_t *in)
+{
+    struct grammar_builder *b = m->b;
+    enum merge_result result = MERGE_OK;
+    const json_t *ref = json_object_get(in, "$ref");
+    if (ref)
+        result = merge_reference(m, ref);
+    if (result == MERGE_OK && !items_can_merge(b, m->into, in))
+        result = MERGE_ERROR;
+    if (result == MERGE_OK &&
+        (json_object_get(in, "properties") || json_object_get(in, "additionalProperties")))
+        result = merge_properties(b, m->into, in);
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)in, key, value)
+    {
+        if (result == MERGE_OK)
+            result =
+                schema_step(b, STEPS_MEMBER) ? merge_one(b, m->into, in, key, value) : MERGE_ERROR;
+    }
+    const json_t *all = json_object_get(in, "allOf");
+    for (size_t i = 0; result == MERGE_OK && i < json_array_size(all); i++)
+        result = merge(m, json_array_get(all, i));
+    return result;
+}
+
+static enum merge_result merge(struct merge *m, const json_t *in)
+{
+    struct grammar_builder *b = m->b;
+    bool known, added;
+    if (!schema_step(b, STEPS_SCHEMA))
+        return MERGE_ERROR;
     if (json_is_false(in))
         return MERGE_NOTHING;
     if (!json_is_object(in))
+        return MERGE_OK;
+    if (!value_set_find(&m->done, in, b->budget, &known, b->err))
+        return MERGE_ERROR;
+    if (known)
         return MERGE_OK;
     if (b->depth >= MERGE_DEPTH * 8) {
         schema_fail(b, "the schema is nested too deeply");
         return MERGE_ERROR;
     }
     b->depth++;
-    enum merge_result result = MERGE_OK;
-    const json_t *ref = json_object_get(in, "$ref");
-    if (ref) {
-        const json_t *target = schema_resolve(b, json_slice(ref));
-        result = target ? schema_merge(b, into, target) : MERGE_ERROR;
-    }
-    /* Of items and prefixItems each says what the other leaves. */
-    if (result == MERGE_OK &&
-        (json_object_get(into, "prefixItems") || json_object_get(in, "prefixItems")) &&
-        (json_object_get(into, "items") || json_object_get(into, "prefixItems")) &&
-        (json_object_get(in, "items") || json_object_get(in, "prefixItems")) &&
-        !schema_leave_out(b, "prefixItems", "cannot be merged with other items"))
-        result = MERGE_ERROR;
-    if (result == MERGE_OK &&
-        (json_object_get(in, "properties") || json_object_get(in, "additionalProperties")))
-        result = merge_properties(b, into, in);
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)in, key, value)
-    {
-        if (result == MERGE_OK)
-            result = merge_one(b, into, in, key, value);
-    }
-    const json_t *all = json_object_get(in, "allOf");
-    for (size_t i = 0; result == MERGE_OK && i < json_array_size(all); i++)
-        result = schema_merge(b, into, json_array_get(all, i));
+    enum merge_result result = merge_keywords(m, in);
     b->depth--;
+    /* Only now: a schema that refers to itself on the way has no end. */
+    if (result == MERGE_OK && !value_set_add(&m->done, in, b->budget, &added, b->err))
+        result = MERGE_ERROR;
+    return result;
+}
+
+enum merge_result schema_merge(struct grammar_builder *b, json_t *into, const json_t *in)
+{
+    struct merge m = {.b = b, .into = into, .done = {.identity = true}};
+    enum merge_result result = merge(&m, in);
+    value_set_free(&m.done);
     return result;
 }

@@ -130,8 +130,9 @@ static bool add_range(struct regex *r, struct ranges *set, uint32_t low, uint32_
     return true;
 }
 
-static void sort_ranges(struct ranges *set)
+static void sort_ranges(struct regex *r, struct ranges *set)
 {
+    schema_step(r->b, set->n * set->n / 4);
     for (size_t i = 1; i < set->n; i++)
         for (size_t j = i; j > 0 && set->data[j].low < set->data[j - 1].low; j--) {
             struct range swap = set->data[j];
@@ -155,7 +156,7 @@ static bool complement(struct regex *r, struct ranges *set)
 {
     struct ranges rest = {.n = 0};
     uint32_t next = 0;
-    sort_ranges(set);
+    sort_ranges(r, set);
     for (size_t i = 0; i < set->n; i++) {
         if (set->data[i].low > next && !add_range(r, &rest, next, set->data[i].low - 1))
             return false;
@@ -256,10 +257,10 @@ static bool read_escaped_char(struct regex *r, uint32_t *c)
 
 /* A class as GBNF: what may stand raw as one class, beside it the escapes of
  * what is named (not of what a negation or '.' happens to include). */
-static void append_ranges(struct str *out, struct ranges *set, bool named)
+static void append_ranges(struct regex *r, struct str *out, struct ranges *set, bool named)
 {
     struct str plain = {0}, escaped = {0};
-    sort_ranges(set);
+    sort_ranges(r, set);
     for (size_t i = 0; i < set->n; i++) {
         uint32_t low = set->data[i].low, high = set->data[i].high;
         while (low <= high) {
@@ -376,7 +377,7 @@ static bool read_class(struct regex *r, struct str *out)
         return str_append_slice(out, text);
     if (negated && !complement(r, &set))
         return false;
-    append_ranges(out, &set, !negated);
+    append_ranges(r, out, &set, !negated);
     return out->len > 0 || refuse(r, "a class admits nothing that can be written");
 }
 
@@ -433,17 +434,21 @@ static void free_sequence(struct sequence *s)
 /* A repeated part gets a rule of its own, equal parts one together. */
 static const char *part_rule(struct regex *r, const char *body)
 {
-    for (size_t i = 0; i < r->parts.n; i++)
+    for (size_t i = 0; i < r->parts.n; i++) {
+        if (!schema_step(r->b, 2))
+            return NULL;
         if (strcmp(r->parts.data[i], body) == 0)
             return r->part_names.data[i];
+    }
     struct str name = {0};
     str_append_format(&name, "%s-%zu", r->name, r->parts.n + 1);
     const char *rule = name.failed ? NULL : rules_add(r->b, str_text(&name), body);
     str_free(&name);
-    char *copy = rule ? slice_duplicate(slice_of(body)) : NULL;
+    if (!rule || !schema_bytes(r->b, strlen(body)))
+        return NULL;
+    char *copy = slice_duplicate(slice_of(body));
     if (!copy || !VEC_PUSH(&r->parts, copy) || !VEC_PUSH(&r->part_names, rule)) {
-        if (rule)
-            no_memory(r);
+        no_memory(r);
         return NULL;
     }
     return rule;
@@ -565,7 +570,7 @@ static bool read_backslash(struct regex *r, struct sequence *s)
         if (!item)
             return false;
         r->pos++;
-        append_ranges(&item->text, &set, letter == 'd' || letter == 'w' || letter == 's');
+        append_ranges(r, &item->text, &set, letter == 'd' || letter == 'w' || letter == 's');
         return true;
     }
     uint32_t c;
@@ -579,6 +584,9 @@ static bool read_backslash(struct regex *r, struct sequence *s)
 
 static bool read_item(struct regex *r, struct sequence *s)
 {
+    /* What it is copied by the groups around it counts too. */
+    if (!schema_step(r->b, 8 + (uint64_t)r->depth) || !schema_bytes(r->b, sizeof(struct item) + 32))
+        return false;
     switch (peek(r)) {
     case '.': {
         struct item *item = add_item(r, s, false);

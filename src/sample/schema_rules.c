@@ -4,8 +4,6 @@
 
 #include <stdlib.h>
 
-enum { RULES_MAX = 100000, BODIES_MAX = 16 << 20 };
-
 /* What JSON is made of. Names and bodies are those of the reference, because
  * responses show the grammar; the dates are ours: they have as many days as
  * their months. */
@@ -77,22 +75,14 @@ bool rules_is_reserved(const char *name)
 
 /* ---- the table ---- */
 
-static size_t hash_text(const char *text)
-{
-    uint64_t hash = 14695981039346656037u;
-    for (; *text; text++)
-        hash = (hash ^ (unsigned char)*text) * 1099511628211u;
-    return (size_t)(hash ^ hash >> 32);
-}
-
 static struct rule *find_rule(const struct grammar_builder *b, const char *name)
 {
-    if (!b->index_capacity)
-        return NULL;
-    size_t mask = b->index_capacity - 1;
-    for (size_t at = hash_text(name) & mask; b->index[at]; at = (at + 1) & mask)
-        if (strcmp(b->rules.data[b->index[at] - 1].name, name) == 0)
-            return &b->rules.data[b->index[at] - 1];
+    size_t cursor = 0;
+    uint64_t hash = hash_text(slice_of(name));
+    uint32_t at;
+    while ((at = hash_index_next(&b->by_name, hash, &cursor)) != HASH_INDEX_NONE)
+        if (strcmp(b->rules.data[at].name, name) == 0)
+            return &b->rules.data[at];
     return NULL;
 }
 
@@ -101,41 +91,24 @@ bool rules_have(const struct grammar_builder *b, const char *name)
     return find_rule(b, name);
 }
 
-static bool grow_index(struct grammar_builder *b)
-{
-    if (b->rules.n * 2 < b->index_capacity)
-        return true;
-    size_t capacity = b->index_capacity ? b->index_capacity * 2 : 64;
-    uint32_t *index = calloc(capacity, sizeof *index);
-    if (!index)
-        return false;
-    for (size_t i = 0; i < b->rules.n; i++) {
-        size_t at = hash_text(b->rules.data[i].name) & (capacity - 1);
-        while (index[at])
-            at = (at + 1) & (capacity - 1);
-        index[at] = (uint32_t)i + 1;
-    }
-    free(b->index);
-    b->index = index;
-    b->index_capacity = capacity;
-    return true;
-}
-
 static const char *insert_rule(struct grammar_builder *b, const char *name, const char *body)
 {
-    if (b->rules.n >= RULES_MAX)
-        return schema_fail(b, "the schema needs more than %d rules", RULES_MAX);
+    size_t bytes = strlen(name) + strlen(body) + sizeof(struct rule);
+    if (b->rules.n >= UINT32_MAX - 1)
+        return schema_fail(b, "the schema needs too many rules");
+    if (!schema_bytes(b, bytes))
+        return NULL;
     struct rule rule = {slice_duplicate(slice_of(name)), slice_duplicate(slice_of(body))};
-    if (!rule.name || !rule.body || !grow_index(b) || !VEC_PUSH(&b->rules, rule)) {
+    if (!rule.name || !rule.body || !VEC_PUSH(&b->rules, rule)) {
         free(rule.name);
         free(rule.body);
         error_memory(b->err);
         return NULL;
     }
-    size_t mask = b->index_capacity - 1, at = hash_text(name) & mask;
-    while (b->index[at])
-        at = (at + 1) & mask;
-    b->index[at] = (uint32_t)b->rules.n;
+    if (!hash_index_add(&b->by_name, hash_text(slice_of(name)), (uint32_t)b->rules.n - 1)) {
+        error_memory(b->err);
+        return NULL;
+    }
     return rule.name;
 }
 
@@ -161,11 +134,13 @@ const char *rules_add(struct grammar_builder *b, const char *name, const char *b
     const char *result = NULL;
     if (!name || !body)
         return NULL;
-    if (strlen(body) > BODIES_MAX)
-        return schema_fail(b, "a part of the schema makes a rule that is too large");
+    if (!schema_step(b, STEPS_RULE + strlen(name) + strlen(body) / 8))
+        return NULL;
     clean_name(&clean, name);
     size_t length = clean.len;
     for (int i = -1; !clean.failed; i++) {
+        if (!schema_step(b, 16))
+            break;
         if (i >= 0) {
             str_truncate(&clean, length);
             str_append_format(&clean, "%d", i);
@@ -236,21 +211,29 @@ void append_repetition(struct str *out, const char *item, int64_t min, int64_t m
 
 /* ---- the door ---- */
 
-struct grammar_builder *grammar_builder_create(struct error *err)
+struct grammar_builder *grammar_builder_create(struct budget *budget, struct error *err)
 {
     struct grammar_builder *b = calloc(1, sizeof *b);
-    if (!b || !rules_add(b, "space", "| \" \" | \"\\n\"{1,2} [ \\t]{0,20}")) {
-        grammar_builder_free(b);
+    if (!b) {
         error_memory(err);
         return NULL;
     }
-    return b;
+    b->budget = budget;
+    b->err = err;
+    const char *space = rules_add(b, "space", "| \" \" | \"\\n\"{1,2} [ \\t]{0,20}");
+    b->err = NULL;
+    if (space)
+        return b;
+    grammar_builder_free(b);
+    return NULL;
 }
 
 void grammar_builder_free(struct grammar_builder *b)
 {
     if (!b)
         return;
+    if (!b->spent)
+        budget_return(b->budget, b->bytes);
     for (size_t i = 0; i < b->rules.n; i++) {
         free(b->rules.data[i].name);
         free(b->rules.data[i].body);
@@ -259,12 +242,20 @@ void grammar_builder_free(struct grammar_builder *b)
         free(b->refs.data[i].pointer);
         free(b->refs.data[i].name);
     }
+    for (size_t i = 0; i < b->lists.n; i++) {
+        value_set_free(&b->lists.data[i].set);
+        json_decref(b->lists.data[i].list);
+    }
     for (size_t i = 0; i < b->owned.n; i++)
         json_decref(b->owned.data[i]);
     VEC_FREE(&b->rules);
     VEC_FREE(&b->refs);
     VEC_FREE(&b->owned);
-    free(b->index);
+    VEC_FREE(&b->lists);
+    hash_index_free(&b->by_name);
+    hash_index_free(&b->by_pointer);
+    hash_index_free(&b->by_ref_name);
+    hash_index_free(&b->by_list);
     free(b);
 }
 
@@ -281,13 +272,25 @@ static int compare_rules(const void *a, const void *b)
 
 bool grammar_builder_text(struct grammar_builder *b, struct str *out, struct error *err)
 {
+    size_t bytes = 0;
+    for (size_t i = 0; i < b->rules.n; i++)
+        bytes += strlen(b->rules.data[i].name) + strlen(b->rules.data[i].body) + 6;
+    if (!budget_step(b->budget, bytes / 16 + b->rules.n * 16, err) ||
+        !budget_bytes(b->budget, bytes, err))
+        return false;
+    if (!str_reserve(out, bytes))
+        return error_memory(err);
     struct rule *sorted = malloc((b->rules.n + 1) * sizeof *sorted);
     if (!sorted)
         return error_memory(err);
     memcpy(sorted, b->rules.data, b->rules.n * sizeof *sorted);
     qsort(sorted, b->rules.n, sizeof *sorted, compare_rules);
-    for (size_t i = 0; i < b->rules.n; i++)
-        str_append_format(out, "%s ::= %s\n", sorted[i].name, sorted[i].body);
+    for (size_t i = 0; i < b->rules.n; i++) {
+        str_append_text(out, sorted[i].name);
+        str_append_text(out, " ::= ");
+        str_append_text(out, sorted[i].body);
+        str_append_char(out, '\n');
+    }
     free(sorted);
     if (out->failed)
         return error_memory(err);
@@ -304,7 +307,7 @@ bool grammar_append_literal(struct str *out, struct slice text)
         else if (c == '\n')
             str_append_text(out, "\\n");
         else if (c == '"' || c == '\\')
-            str_append_format(out, "\\%c", c);
+            str_append(out, c == '"' ? "\\\"" : "\\\\", 2);
         else
             str_append_char(out, c);
     }

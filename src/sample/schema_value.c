@@ -192,13 +192,6 @@ static bool within(const struct bounds *b, double value)
 
 /* ---- one value ---- */
 
-static bool equal(const json_t *a, const json_t *b)
-{
-    if (json_is_number(a) && json_is_number(b))
-        return json_number_value(a) == json_number_value(b);
-    return json_equal(a, b);
-}
-
 static bool has_any(const json_t *schema, const char *const *keys)
 {
     for (; *keys; keys++)
@@ -207,7 +200,49 @@ static bool has_any(const json_t *schema, const char *const *keys)
     return false;
 }
 
-bool schema_admits(const json_t *schema, const json_t *value, bool *certain)
+/* From so many values on a list is searched by a hash table, made once. */
+enum { LONG_LIST = 16 };
+
+static const struct value_set *values_of(struct grammar_builder *b, const json_t *list)
+{
+    size_t cursor = 0;
+    uint64_t hash = hash_text((struct slice){(const char *)&list, sizeof list});
+    uint32_t at;
+    while ((at = hash_index_next(&b->by_list, hash, &cursor)) != HASH_INDEX_NONE)
+        if (b->lists.data[at].list == list)
+            return &b->lists.data[at].set;
+    struct listed_values made = {json_incref((json_t *)(uintptr_t)list), {0}};
+    bool ok = value_set_add_list(&made.set, list, b->budget, b->err);
+    b->spent = b->spent || !ok;
+    if (!ok || !VEC_PUSH(&b->lists, made)) {
+        value_set_free(&made.set);
+        json_decref(made.list);
+        return NULL;
+    }
+    if (!hash_index_add(&b->by_list, hash, (uint32_t)b->lists.n - 1))
+        error_memory(b->err);
+    return &b->lists.data[b->lists.n - 1].set;
+}
+
+static bool is_listed(struct grammar_builder *b, const json_t *list, const json_t *value)
+{
+    bool found = false;
+    if (json_array_size(list) >= LONG_LIST) {
+        const struct value_set *set = values_of(b, list);
+        if (set && !value_set_find(set, value, b->budget, &found, b->err))
+            b->spent = true;
+        return found;
+    }
+    for (size_t i = 0; !found && i < json_array_size(list); i++) {
+        const json_t *one = json_array_get(list, i);
+        found = schema_step(b, json_typeof(one) >= JSON_STRING ? 2 : value_weight(one)) &&
+                values_are_equal(one, value);
+    }
+    return found;
+}
+
+bool schema_admits(struct grammar_builder *b, const json_t *schema, const json_t *value,
+                   bool is_of_enum, bool *certain)
 {
     static const char *const any[] = {"allOf", "anyOf", "oneOf", "not", "if", "$ref", NULL};
     static const char *const strings[] = {"pattern", "format", NULL};
@@ -226,25 +261,26 @@ bool schema_admits(const json_t *schema, const json_t *value, bool *certain)
     if (!(declared_types(schema) & type))
         return false;
     const json_t *one = json_object_get(schema, "const"), *list = json_object_get(schema, "enum");
-    if (one && !equal(one, value))
+    if (!schema_step(b, (certain ? STEPS_SCHEMA : 16) +
+                            json_array_size(json_object_get(schema, "type"))))
         return false;
-    bool listed = !json_is_array(list);
-    for (size_t i = 0; !listed && i < json_array_size(list); i++)
-        listed = equal(json_array_get(list, i), value);
-    if (!listed)
+    if (one && (!schema_step(b, value_weight(one)) || !values_are_equal(one, value)))
         return false;
-    if (has_any(schema, any) || (type == TYPE_OBJECT && has_any(schema, objects)) ||
-        (type == TYPE_ARRAY && has_any(schema, arrays)) ||
-        (type == TYPE_STRING && has_any(schema, strings)) || json_object_get(schema, "multipleOf"))
+    if (json_is_array(list) && !is_of_enum && !is_listed(b, list, value))
+        return false;
+    if (certain && (has_any(schema, any) || (type == TYPE_OBJECT && has_any(schema, objects)) ||
+                    (type == TYPE_ARRAY && has_any(schema, arrays)) ||
+                    (type == TYPE_STRING && has_any(schema, strings)) ||
+                    json_object_get(schema, "multipleOf")))
         *certain = false;
     if (json_is_number(value)) {
         struct bounds bounds;
         return schema_bounds(NULL, schema, &bounds) && within(&bounds, json_number_value(value));
     }
-    if (type == TYPE_STRING) {
+    if (type == TYPE_STRING && schema_step(b, json_string_length(value) / 16)) {
         const json_t *min = json_object_get(schema, "minLength");
         const json_t *max = json_object_get(schema, "maxLength");
-        double length = (double)utf8_length(json_slice(value));
+        double length = min || max ? (double)utf8_length(json_slice(value)) : 0;
         return !(json_is_number(min) && length < json_number_value(min)) &&
                !(json_is_number(max) && length > json_number_value(max));
     }
@@ -253,9 +289,11 @@ bool schema_admits(const json_t *schema, const json_t *value, bool *certain)
 
 /* ---- exclusion ---- */
 
-static bool requires(const json_t *schema, const char *name)
+static bool requires(struct grammar_builder *b, const json_t *schema, const char *name)
 {
     const json_t *list = json_object_get(schema, "required");
+    if (!schema_step(b, json_array_size(list)))
+        return false;
     for (size_t i = 0; i < json_array_size(list); i++)
         if (strcmp(json_string_value(json_array_get(list, i))
                        ? json_string_value(json_array_get(list, i))
@@ -265,20 +303,26 @@ static bool requires(const json_t *schema, const char *name)
     return false;
 }
 
-static bool listed_values_fail(const json_t *a, const json_t *other)
+static bool listed_values_fail(struct grammar_builder *b, const json_t *a, const json_t *other)
 {
     const json_t *one = json_object_get(a, "const"), *list = json_object_get(a, "enum");
-    bool certain = true;
     if (one)
-        return !schema_admits(other, one, &certain);
+        return !schema_admits(b, other, one, false, NULL);
     if (!json_is_array(list))
         return false;
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *value = json_array_get(list, i);
-        if (schema_admits(a, value, &certain) && schema_admits(other, value, &certain))
+        if (schema_admits(b, a, value, true, NULL) && schema_admits(b, other, value, false, NULL))
             return false;
     }
     return true;
+}
+
+/* Steps that finding the types of a schema takes. */
+static uint64_t types_weight(const json_t *schema)
+{
+    return json_array_size(json_object_get(schema, "type")) +
+           json_array_size(json_object_get(schema, "enum"));
 }
 
 static bool objects_exclude(struct grammar_builder *b, const json_t *a, const json_t *other,
@@ -291,9 +335,12 @@ static bool objects_exclude(struct grammar_builder *b, const json_t *a, const js
     bool makes_more = json_is_true(more) || json_is_object(more);
     for (size_t i = 0; !makes_more && i < json_array_size(required); i++) {
         const char *name = json_string_value(json_array_get(required, i));
-        if (name && !json_object_get(props, name) && !requires(a, name))
+        if (name && !json_object_get(props, name) && !requires(b, a, name))
             return true;
     }
+    if (!schema_step(b,
+                     json_array_size(required) + json_array_size(json_object_get(a, "required"))))
+        return false;
     required = json_object_get(a, "required");
     for (size_t i = 0; i < json_array_size(required); i++) {
         const char *name = json_string_value(json_array_get(required, i));
@@ -314,10 +361,7 @@ static const json_t *followed(struct grammar_builder *b, const json_t *schema)
         const json_t *ref = json_object_get(schema, "$ref");
         if (!ref || json_object_size(schema) != 1)
             return schema;
-        struct error *err = b->err, ignored;
-        b->err = &ignored;
-        const json_t *target = schema_resolve(b, json_slice(ref));
-        b->err = err;
+        const json_t *target = schema_look_up(b, json_slice(ref));
         if (!target)
             return schema;
         schema = target;
@@ -328,10 +372,12 @@ static const json_t *followed(struct grammar_builder *b, const json_t *schema)
 bool schema_excludes(struct grammar_builder *b, const json_t *a, const json_t *other, int depth)
 {
     static const char *const opaque[] = {"allOf", "anyOf", "oneOf", "$ref", NULL};
-    if (depth > 8)
+    if (depth > 8 || !schema_step(b, STEPS_SCHEMA))
         return false;
     a = followed(b, a);
     other = followed(b, other);
+    if (!schema_step(b, types_weight(a) + types_weight(other)))
+        return false;
     int ours = schema_types(a), theirs = schema_types(other);
     /* Without a type the grammar keeps to the one suggested, a value need not. */
     if (json_is_object(other) && !json_object_get(other, "type") &&
@@ -343,7 +389,7 @@ bool schema_excludes(struct grammar_builder *b, const json_t *a, const json_t *o
         return true;
     if (!json_is_object(a) || !json_is_object(other))
         return false;
-    if (listed_values_fail(a, other))
+    if (listed_values_fail(b, a, other))
         return true;
     if (has_any(a, opaque))
         return false;

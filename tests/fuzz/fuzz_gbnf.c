@@ -43,7 +43,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     set.seed = 1;
     set.grammar = (struct slice){(const char *)data, size};
     struct error err = {0};
-    bool parses = grammar_check(vocab, set.grammar, &err);
+    bool parses = grammar_check(vocab, set.grammar, NULL, &err);
     struct sampler *s = sampler_create(vocab, &set, 64, &err);
     if (size && (s != NULL) != parses)
         abort();

@@ -34,6 +34,17 @@ static void what_was_refused_once_stays_refused(void **state)
     assert_false(budget_bytes(&b, 1, &err));
 }
 
+static void bytes_that_are_free_again_can_be_taken_again(void **state)
+{
+    (void)state;
+    struct budget b = {.bytes = 10};
+    struct error err;
+    assert_true(budget_bytes(&b, 10, &err));
+    budget_return(&b, 4);
+    assert_false(budget_bytes(&b, 5, &err));
+    budget_return(NULL, 4);
+}
+
 static void no_budget_is_no_limit(void **state)
 {
     (void)state;
@@ -87,6 +98,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(what_is_there_can_be_taken_and_not_more),
         cmocka_unit_test(what_was_refused_once_stays_refused),
+        cmocka_unit_test(bytes_that_are_free_again_can_be_taken_again),
         cmocka_unit_test(no_budget_is_no_limit),
         cmocka_unit_test(whoever_may_stop_the_work_is_asked_every_few_thousand_steps),
         cmocka_unit_test(large_steps_ask_too),

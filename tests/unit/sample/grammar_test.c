@@ -122,8 +122,8 @@ static void well_formed_grammars_parse(void **state)
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         struct error err = {0};
         if (i == 16) /* a rule does not end where the next begins on its line */
-            assert_false(grammar_check(toy.vocab, slice_of(good[i]), &err));
-        else if (!grammar_check(toy.vocab, slice_of(good[i]), &err))
+            assert_false(grammar_check(toy.vocab, slice_of(good[i]), NULL, &err));
+        else if (!grammar_check(toy.vocab, slice_of(good[i]), NULL, &err))
             fail_msg("%s: %s", good[i], err.message);
     }
 }
@@ -172,7 +172,7 @@ static void malformed_grammars_say_where_and_what(void **state)
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         struct error err = {0};
-        if (grammar_check(toy.vocab, slice_of(bad[i].gbnf), &err))
+        if (grammar_check(toy.vocab, slice_of(bad[i].gbnf), NULL, &err))
             fail_msg("parsed: %s", bad[i].gbnf);
         if (!strstr(err.message, bad[i].says))
             fail_msg("%s: \"%s\" does not say \"%s\"", bad[i].gbnf, err.message, bad[i].says);
@@ -189,14 +189,14 @@ static void explosive_grammars_are_refused_at_once(void **state)
         str_append_char(&text, 'x');
     str_append_text(&text, "\"{1500}");
     struct error err = {0};
-    assert_false(grammar_check(toy.vocab, str_slice(&text), &err));
+    assert_false(grammar_check(toy.vocab, str_slice(&text), NULL, &err));
     assert_int_equal(err.code, ERR_LIMIT);
     /* Groups without end. */
     str_clear(&text);
     str_append_text(&text, "root ::= ");
     for (int i = 0; i < 100000; i++)
         str_append_char(&text, '(');
-    assert_false(grammar_check(toy.vocab, str_slice(&text), &err));
+    assert_false(grammar_check(toy.vocab, str_slice(&text), NULL, &err));
     assert_int_equal(err.code, ERR_LIMIT);
     /* A long chain of rules is no trouble. */
     str_clear(&text);
@@ -204,7 +204,7 @@ static void explosive_grammars_are_refused_at_once(void **state)
     for (int i = 0; i < 50000; i++)
         str_append_format(&text, "r%d ::= r%d |\n", (i * 7919 + 1) % 50000,
                           ((i + 1) * 7919 + 1) % 50000);
-    grammar_check(toy.vocab, str_slice(&text), &err);
+    grammar_check(toy.vocab, str_slice(&text), NULL, &err);
     str_free(&text);
 }
 

@@ -11,7 +11,7 @@ static char *convert(const char *schema, struct error *err)
     json_t *value = json_parse(slice_of(schema), err);
     assert_non_null(value);
     struct str text = {0};
-    bool ok = schema_to_grammar(value, &text, err);
+    bool ok = schema_to_grammar(value, NULL, &text, err);
     json_decref(value);
     if (ok)
         return str_detach(&text);
@@ -114,7 +114,7 @@ static void the_builder_puts_rules_and_schemas_together(void **state)
 {
     (void)state;
     struct error err = {0};
-    struct grammar_builder *b = grammar_builder_create(&err);
+    struct grammar_builder *b = grammar_builder_create(NULL, &err);
     json_t *schema = json_parse(
         SLICE(
             "{\"type\":\"object\",\"properties\":{\"n\":{\"type\":\"integer\",\"multipleOf\":3}}}"),
@@ -130,7 +130,7 @@ static void the_builder_puts_rules_and_schemas_together(void **state)
     assert_string_equal(grammar_builder_rule(b, "root", "args a-b"), "root");
     struct str text = {0};
     assert_true(grammar_builder_text(b, &text, &err));
-    assert_true(grammar_check(NULL, str_slice(&text), &err));
+    assert_true(grammar_check(NULL, str_slice(&text), NULL, &err));
     str_free(&text);
     json_decref(schema);
     grammar_builder_free(b);
