@@ -112,9 +112,10 @@ bool chat_body_read(const struct api *api, const json_t *body, struct budget *bu
     struct chat_request request = {0};
     *out = (struct chat_body){0};
     bool ok = budget_step(budget, 1, err) &&
-              chat_request_parse(body, api->templates, &api->chat_defaults, &request, err) &&
-              chat_apply(api->templates, &request, &out->prompt, err) &&
-              make_fields(api, body, out, err);
+              chat_request_parse(body, api->templates, &api->chat_defaults, &request, err);
+    request.budget = budget;
+    ok = ok && chat_apply(api->templates, &request, &out->prompt, err) &&
+         make_fields(api, body, out, err);
     chat_request_free(&request);
     /* Whatever is wrong here, the client can mend it. */
     if (!ok && err->code != ERR_MEMORY && err->code != ERR_INTERNAL && err->code != ERR_CANCELLED)

@@ -46,6 +46,7 @@ static const char tools_json[] =
 
 struct analyzer {
     const struct chat_template *t;
+    struct chat_probing *probing;
     struct chat_analysis *a;
     bool out_of_memory;
 };
@@ -154,13 +155,20 @@ static bool render(struct analyzer *z, const struct variant *v, struct slice *ou
     json_t *messages = json_loads(v->messages, 0, NULL);
     json_t *tools = v->tools ? json_loads(tools_json, 0, NULL) : NULL;
     json_t *context = json_pack("{s:b}", "enable_thinking", !v->no_thinking);
-    struct chat_inputs in = {
-        .t = z->t, .context = context, .enable_thinking = !v->no_thinking, .keep_ends = true};
+    struct chat_inputs in = {.t = z->t,
+                             .context = context,
+                             .enable_thinking = !v->no_thinking,
+                             .keep_ends = true,
+                             .budget = &z->probing->budget};
     struct jinja_output text = {0};
+    struct error why = {0};
     bool ok =
         messages && context && (tools || !v->tools) && chat_shape_content(&z->t->caps, messages);
     z->out_of_memory = z->out_of_memory || !ok;
-    ok = ok && chat_render(&in, messages, tools, NULL, v->generation_prompt, &text, NULL);
+    ok = ok && chat_probing_goes_on(z->probing) &&
+         chat_probing_note(
+             z->probing, chat_render(&in, messages, tools, NULL, v->generation_prompt, &text, &why),
+             &why);
     if (ok)
         *out = keep(z, str_slice(&text.text));
     jinja_output_free(&text);
@@ -981,7 +989,8 @@ static void preserve_all(struct chat_analysis *a)
         chat_analysis_preserve(a, tokens[i]);
 }
 
-struct chat_analysis *chat_analyze(const struct chat_template *t, struct error *err)
+struct chat_analysis *chat_analyze(const struct chat_template *t, struct chat_probing *probing,
+                                   struct error *err)
 {
     struct chat_analysis *a = calloc(1, sizeof *a);
     if (!a) {
@@ -991,7 +1000,7 @@ struct chat_analysis *chat_analyze(const struct chat_template *t, struct error *
     a->function_field = SLICE("function");
     a->name_field = SLICE("name");
     a->args_field = SLICE("arguments");
-    struct analyzer z = {.t = t, .a = a};
+    struct analyzer z = {.t = t, .a = a, .probing = probing};
     bool calls = t->caps.supports_tool_calls;
     find_shown_reasoning(&z);
     find_reasoning_switch(&z);

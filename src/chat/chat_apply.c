@@ -209,6 +209,7 @@ static bool prepare(const struct chat_templates *templates, const struct chat_re
         .parallel_tool_calls = request->parallel_tool_calls,
         .enable_thinking = request->enable_thinking,
         .now = request->now ? request->now : clock_unix_seconds(),
+        .budget = request->budget,
     };
     if (json_is_object(request->json_schema) && json_object_size(request->json_schema) > 0)
         in->schema = request->json_schema;
@@ -353,7 +354,8 @@ static bool apply_legacy(const struct chat_templates *templates, const struct ch
     json_t *messages = json_deep_copy(request->messages);
     const struct chat_caps only_text = {.supports_string_content = true};
     bool ok = (messages && chat_shape_content(&only_text, messages)) || error_memory(err);
-    ok = ok && chat_legacy_render(which, messages, request->add_generation_prompt, out, err);
+    ok = ok && chat_legacy_render(which, messages, request->add_generation_prompt, request->budget,
+                                  out, err);
     json_decref(messages);
     if (!ok)
         return false;

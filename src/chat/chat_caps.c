@@ -5,11 +5,24 @@
 #include <stdlib.h>
 
 struct probe {
+    struct chat_probing *probing;
     struct jinja_run *run;
     struct jinja_value *messages, *tools;
     struct jinja_output out;
     bool ok; /* it rendered */
 };
+
+bool chat_probing_goes_on(const struct chat_probing *probing)
+{
+    return probing->limit.code == ERR_NONE;
+}
+
+bool chat_probing_note(struct chat_probing *probing, bool ok, const struct error *why)
+{
+    if (!ok && why->code == ERR_LIMIT && chat_probing_goes_on(probing))
+        probing->limit = *why;
+    return ok;
+}
 
 static void probe_end(struct probe *p)
 {
@@ -43,9 +56,10 @@ static bool set_wish(struct jinja_run *run, enum wish wish)
 static bool probe_begin(const struct jinja_template *t, const char *messages, const char *tools,
                         enum wish wish, struct jinja_value **effort, struct probe *p)
 {
-    *p = (struct probe){0};
+    *p = (struct probe){.probing = p->probing};
+    struct error why = {0};
     json_t *m = json_loads(messages, 0, NULL), *u = json_loads(tools ? tools : "[]", 0, NULL);
-    p->run = m && u ? jinja_run_create(t, 0, true, NULL) : NULL;
+    p->run = m && u ? jinja_run_create(t, 0, true, NULL, &p->probing->budget) : NULL;
     if (p->run) {
         p->messages = jinja_from_json(p->run, m, true);
         p->tools = jinja_from_json(p->run, u, true);
@@ -60,7 +74,8 @@ static bool probe_begin(const struct jinja_template *t, const char *messages, co
             set = jinja_set(p->run, "reasoning_effort", *effort) &&
                   jinja_set(p->run, "reasoning_strength", *effort);
         }
-        p->ok = set && jinja_render(p->run, &p->out, NULL);
+        p->ok = set && chat_probing_goes_on(p->probing) &&
+                chat_probing_note(p->probing, jinja_render(p->run, &p->out, &why), &why);
     }
     json_decref(m);
     json_decref(u);
@@ -94,9 +109,10 @@ static const struct jinja_value *calls_of(const struct probe *p)
     return jinja_key(jinja_item(p->messages, 1), "tool_calls");
 }
 
-static bool probe_content(const struct jinja_template *t, struct chat_caps *caps)
+static bool probe_content(const struct jinja_template *t, struct chat_probing *probing,
+                          struct chat_caps *caps)
 {
-    struct probe p;
+    struct probe p = {.probing = probing};
     if (!probe_begin(t, "[{\"role\":\"user\",\"content\":\"STRING_MARKER\"}]", NULL, WISH_NONE,
                      NULL, &p))
         return false;
@@ -113,9 +129,10 @@ static bool probe_content(const struct jinja_template *t, struct chat_caps *caps
     return true;
 }
 
-static bool probe_calls(const struct jinja_template *t, struct chat_caps *caps)
+static bool probe_calls(const struct jinja_template *t, struct chat_probing *probing,
+                        struct chat_caps *caps)
 {
-    struct probe p;
+    struct probe p = {.probing = probing};
     if (!probe_begin(t, CONVERSATION(CALL("call00001", AS_OBJECT)), tools_json, WISH_NONE, NULL,
                      &p))
         return false;
@@ -141,9 +158,10 @@ static bool probe_calls(const struct jinja_template *t, struct chat_caps *caps)
     return true;
 }
 
-static bool probe_parallel_calls(const struct jinja_template *t, struct chat_caps *caps)
+static bool probe_parallel_calls(const struct jinja_template *t, struct chat_probing *probing,
+                                 struct chat_caps *caps)
 {
-    struct probe p;
+    struct probe p = {.probing = probing};
     if (!probe_begin(
             t,
             caps->supports_object_arguments
@@ -156,9 +174,10 @@ static bool probe_parallel_calls(const struct jinja_template *t, struct chat_cap
     return true;
 }
 
-static bool probe_reasoning(const struct jinja_template *t, struct chat_caps *caps)
+static bool probe_reasoning(const struct jinja_template *t, struct chat_probing *probing,
+                            struct chat_caps *caps)
 {
-    struct probe p;
+    struct probe p = {.probing = probing};
     struct jinja_value *effort = NULL;
     if (!probe_begin(t,
                      "[" USER ",{\"role\":\"assistant\",\"content\":\"Assistant message\","
@@ -177,11 +196,12 @@ static bool probe_reasoning(const struct jinja_template *t, struct chat_caps *ca
     return true;
 }
 
-bool chat_probe(const struct jinja_template *t, struct chat_caps *caps, struct error *err)
+bool chat_probe(const struct jinja_template *t, struct chat_probing *probing,
+                struct chat_caps *caps, struct error *err)
 {
     *caps = (struct chat_caps){.supports_tools = true, .supports_tool_calls = true};
-    return (probe_content(t, caps) && probe_calls(t, caps) && probe_parallel_calls(t, caps) &&
-            probe_reasoning(t, caps)) ||
+    return (probe_content(t, probing, caps) && probe_calls(t, probing, caps) &&
+            probe_parallel_calls(t, probing, caps) && probe_reasoning(t, probing, caps)) ||
            error_memory(err);
 }
 

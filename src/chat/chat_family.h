@@ -24,7 +24,8 @@ struct chat_family {
 const struct chat_family *chat_family_of(const struct chat_template *t);
 
 /* NULL with *err when the template cannot be rendered at all. */
-struct chat_analysis *chat_analyze(const struct chat_template *t, struct error *err);
+struct chat_analysis *chat_analyze(const struct chat_template *t, struct chat_probing *probing,
+                                   struct error *err);
 void chat_analysis_free(struct chat_analysis *analysis);
 /* Like a family's build, from the template's analysis. */
 bool chat_generate(const struct chat_inputs *in, struct chat_prompt *out, struct error *err);

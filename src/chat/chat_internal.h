@@ -39,6 +39,7 @@ struct chat_inputs {
     bool add_generation_prompt, parallel_tool_calls, enable_thinking;
     bool keep_ends; /* leave the bos and eos that the tokenizer would add */
     int64_t now;
+    struct budget *budget; /* of the renderings; may be NULL */
 };
 
 /* Does the template's text hold this? */
@@ -55,8 +56,20 @@ bool chat_render(const struct chat_inputs *in, const json_t *messages, const jso
 bool chat_render_prompt(const struct chat_inputs *in, const json_t *messages, const json_t *tools,
                         const json_t *more, struct chat_prompt *out, struct error *err);
 
-/* Probe a template. */
-bool chat_probe(const struct jinja_template *t, struct chat_caps *caps, struct error *err);
+/* What the renderings that find out about a template may cost, all together. */
+struct chat_probing {
+    struct budget budget;
+    struct error limit; /* that it was not enough: nothing more is rendered */
+};
+
+bool chat_probing_goes_on(const struct chat_probing *probing);
+/* Note what became of a rendering; gives ok. */
+bool chat_probing_note(struct chat_probing *probing, bool ok, const struct error *why);
+
+/* Probe a template. False only when out of memory; what the budget ends counts as
+ * not rendered. */
+bool chat_probe(const struct jinja_template *t, struct chat_probing *probing,
+                struct chat_caps *caps, struct error *err);
 
 /* Adding to a prompt's lists; false when out of memory. */
 bool chat_texts_add(struct chat_texts *texts, const char *text);
@@ -78,7 +91,7 @@ bool chat_prompt_add_user(struct chat_prompt *prompt, const struct jinja_output 
  * for a name or a template's text, or -1. */
 int chat_legacy_find(struct slice source);
 bool chat_legacy_render(int which, const json_t *messages, bool add_generation_prompt,
-                        struct chat_prompt *out, struct error *err);
+                        struct budget *budget, struct chat_prompt *out, struct error *err);
 
 /* The text of a message's content: a string, or its text parts joined. */
 bool chat_content_text(const json_t *message, const char *separator, struct str *out);

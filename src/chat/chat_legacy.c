@@ -540,13 +540,13 @@ static void append_message(struct chat_prompt *out, struct users *users, const c
 }
 
 static bool render_jinja(const char *source, const json_t *messages, bool add_generation_prompt,
-                         struct chat_prompt *out, struct error *err)
+                         struct budget *budget, struct chat_prompt *out, struct error *err)
 {
     struct jinja_template *t;
     struct jinja_output text = {0};
     if (!jinja_parse(slice_of(source), &t, err))
         return false;
-    struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+    struct jinja_run *run = jinja_run_create(t, 0, false, NULL, budget);
     bool ok = run != NULL || error_memory(err);
     if (ok) {
         jinja_set(run, "messages", chat_messages_value(run, messages));
@@ -563,12 +563,12 @@ static bool render_jinja(const char *source, const json_t *messages, bool add_ge
 }
 
 bool chat_legacy_render(int which, const json_t *messages, bool add_generation_prompt,
-                        struct chat_prompt *out, struct error *err)
+                        struct budget *budget, struct chat_prompt *out, struct error *err)
 {
     struct users users = {0};
     const struct legacy_row *row = &rows[which];
     if (row->jinja)
-        return render_jinja(row->jinja, messages, add_generation_prompt, out, err);
+        return render_jinja(row->jinja, messages, add_generation_prompt, budget, out, err);
     if (row->begin)
         str_append_text(&out->text, row->begin);
     size_t i;

@@ -10,6 +10,7 @@
 #ifndef MLXCEL_CHAT_JINJA_H
 #define MLXCEL_CHAT_JINJA_H
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/json.h"
 #include "base/slice.h"
@@ -39,9 +40,11 @@ void jinja_template_free(struct jinja_template *t);
 struct slice jinja_source(const struct jinja_template *t);
 
 /* A run: variables, their memory, the clock. now: seconds since 1970.
- * watch: note which values the template looks at (for probing). */
+ * watch: note which values the template looks at (for probing).
+ * budget: taken from besides the limits, for runs that share one; it must outlive
+ * the run, and may be NULL. Its bytes come back when the run is freed. */
 struct jinja_run *jinja_run_create(const struct jinja_template *t, int64_t now, bool watch,
-                                   const struct jinja_limits *limits);
+                                   const struct jinja_limits *limits, struct budget *budget);
 void jinja_run_free(struct jinja_run *run);
 
 /* Values live as long as the run. NULL when its memory is spent. marked: this
@@ -68,7 +71,8 @@ struct jinja_output {
 
 void jinja_output_free(struct jinja_output *out);
 
-/* Render once. out starts zeroed. */
+/* Render once. out starts zeroed. ERR_INVALID for a fault of the template or its
+ * limits, ERR_LIMIT or ERR_CANCELLED when the budget ends the work. */
 bool jinja_render(struct jinja_run *run, struct jinja_output *out, struct error *err);
 
 /* Render with the variable name set to value, and without. What stands before the

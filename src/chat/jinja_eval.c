@@ -18,15 +18,31 @@
 
 enum flow { FLOW_ON, FLOW_BREAK, FLOW_CONTINUE, FLOW_FAILED };
 
-enum { CLOCK_EVERY = 1024 };
+enum {
+    CLOCK_EVERY = 1024,
+    STEPS_PER_NODE = 4, /* of a budget */
+};
 
 static struct jinja_value *eval(struct jinja_run *run, const struct jinja_node *node);
 static enum flow exec_all(struct jinja_run *run, const struct jinja_nodes *nodes);
 
 /* ---- Limits and errors --------------------------------------------------- */
 
+bool jinja_pay(struct jinja_run *run, size_t bytes)
+{
+    uint64_t steps = (run->steps - run->paid) * STEPS_PER_NODE;
+    if (run->failed)
+        return false;
+    run->paid = run->steps;
+    run->failed = !budget_step(run->budget, steps, &run->error) ||
+                  !budget_bytes(run->budget, bytes, &run->error);
+    return !run->failed;
+}
+
 bool jinja_check(struct jinja_run *run)
 {
+    if (!jinja_pay(run, 0))
+        return false;
     if (run->steps > run->limits.steps) {
         jinja_fail(run, "the template takes too many steps");
         return false;
@@ -59,9 +75,11 @@ static void locate(struct jinja_run *run, const struct jinja_node *node)
         return;
     run->located = true;
     char what[64], reason[ERROR_MESSAGE_MAX];
+    enum error_code code = run->error.code;
     snprintf(what, sizeof what, "executing %s", jinja_node_name(node));
     snprintf(reason, sizeof reason, "%s", run->error.message);
     jinja_error_at(&run->error, run->t->source, node->pos, what, reason);
+    run->error.code = code;
 }
 
 /* ---- Variables ----------------------------------------------------------- */

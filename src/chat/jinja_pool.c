@@ -105,11 +105,16 @@ static void *take_new(struct jinja_run *run, struct jinja_pool *pool, size_t siz
     block = spare_take(run->t->spare, size, left);
     if (!block && wanted <= left && (block = malloc(sizeof *block + wanted)) != NULL)
         block->size = wanted;
+    if (block && !jinja_pay(run, block->size)) {
+        free(block);
+        return NULL;
+    }
     if (!block) {
         jinja_fail(run, "the template uses more than %zu MiB of memory", run->limits.memory >> 20);
         return NULL;
     }
     run->allocated += block->size;
+    run->paid_bytes += block->size;
     block->next = pool->blocks;
     pool->blocks = block;
     pool->at = block->data + size;

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 struct jinja_run *jinja_run_create(const struct jinja_template *t, int64_t now, bool watch,
-                                   const struct jinja_limits *limits)
+                                   const struct jinja_limits *limits, struct budget *budget)
 {
     struct jinja_run *run = calloc(1, sizeof *run);
     if (!run)
@@ -21,6 +21,7 @@ struct jinja_run *jinja_run_create(const struct jinja_template *t, int64_t now, 
     if (limits && limits->time_ms)
         run->limits.time_ms = limits->time_ms;
     run->t = t;
+    run->budget = budget;
     run->now = now;
     run->watch = watch;
     run->globals = calloc(t->n_symbols + 1, sizeof *run->globals);
@@ -43,6 +44,8 @@ void jinja_run_free(struct jinja_run *run)
     for (struct jinja_kept *kept = run->kept; kept; kept = kept->next)
         json_decref(kept->json);
     free(run->globals);
+    jinja_pay(run, 0); /* the steps since the last look */
+    budget_return(run->budget, run->paid_bytes);
     jinja_pools_release(run);
     free(run);
 }

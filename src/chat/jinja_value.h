@@ -146,6 +146,9 @@ struct jinja_run {
     unsigned next_growing; /* the one to forget next */
     size_t allocated;
     struct jinja_limits limits;
+    struct budget *budget;
+    uint64_t paid; /* steps, taken of it */
+    size_t paid_bytes;
     int64_t now;
     bool watch;
     uint64_t steps, check_at, deadline_us; /* check_at: look at the limits again */
@@ -254,6 +257,8 @@ struct jinja_value *jinja_call(struct jinja_run *run, struct jinja_value *callee
 bool jinja_exec_body(struct jinja_run *run, size_t from, size_t to);
 /* Work was done up to check_at: are the limits kept? */
 bool jinja_check(struct jinja_run *run);
+/* Take the steps since the last time, and bytes, of the budget. */
+bool jinja_pay(struct jinja_run *run, size_t bytes);
 /* Steps of work; false when a limit is reached. */
 static inline bool jinja_step(struct jinja_run *run, uint64_t weight)
 {

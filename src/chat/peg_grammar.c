@@ -13,6 +13,7 @@
 struct writer {
     const struct peg *g;
     struct grammar_builder *schemas;
+    struct budget *budget;
     struct str rules; /* lines "name ::= body" */
     struct error *err;
     bool failed;
@@ -251,7 +252,13 @@ static void write_automaton(struct writer *w, const struct peg_piece *p, peg_id 
     if (w->automaton[id])
         return;
     w->automaton[id] = true;
-    if (!build_trie(&a, p) || !link_states(&a)) {
+    uint64_t letters = 1; /* so many states at most, each with a way for each letter */
+    for (size_t i = 0; i < p->n_texts; i++)
+        letters += p->texts[i].len;
+    if (!budget_step(w->budget, letters * letters, w->err) ||
+        !budget_bytes(w->budget, letters * letters * sizeof(uint32_t), w->err))
+        w->failed = true;
+    else if (!build_trie(&a, p) || !link_states(&a)) {
         w->failed = true;
     } else {
         for (uint32_t s = 0; s < a.n_states; s++)
@@ -364,6 +371,11 @@ static void write_schema(struct writer *w, const struct peg_piece *p, struct str
 static void write_piece(struct writer *w, peg_id id, struct str *out)
 {
     const struct peg_piece *p = w->g->pieces[id];
+    /* Its own text; the groups around it copy it. */
+    uint64_t bytes = 16 + p->text.len;
+    if (!w->failed &&
+        (!budget_step(w->budget, 8 + bytes / 8, w->err) || !budget_bytes(w->budget, bytes, w->err)))
+        w->failed = true;
     if (w->failed)
         return;
     switch (p->kind) {
@@ -473,10 +485,14 @@ static void write_rules(struct writer *w, bool *written)
     }
 }
 
-bool peg_to_grammar(const struct peg *g, bool lazy, struct str *out, struct error *err)
+bool peg_to_grammar(const struct peg *g, bool lazy, struct budget *budget, struct str *out,
+                    struct error *err)
 {
     struct error reason = {0};
-    struct writer w = {.g = g, .err = &reason, .schemas = grammar_builder_create(NULL, err)};
+    struct writer w = {.g = g,
+                       .budget = budget,
+                       .err = &reason,
+                       .schemas = grammar_builder_create(budget, &reason)};
     w.wanted = calloc(g->n_rules + 1, sizeof *w.wanted);
     w.automaton = calloc(g->n + 1, sizeof *w.automaton);
     bool *written = calloc(g->n_rules + 1, sizeof *written);

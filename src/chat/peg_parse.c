@@ -2,7 +2,8 @@
  *
  * No memory of earlier tries is kept: the parsers of this room decide by what
  * stands next, so little is read twice. The depth is bounded, so that no text
- * can use up the stack. */
+ * can use up the stack, and so are the pieces tried: a text that makes a parser
+ * begin again and again fits none. */
 #include "chat/peg_internal.h"
 
 #include "base/utf8.h"
@@ -17,6 +18,7 @@ struct reader {
     bool whole, ended;
     struct arena *arena;
     uint32_t depth;
+    uint64_t steps; /* pieces that may still be tried */
 };
 
 static struct peg_result read_piece(struct reader *r, peg_id id, size_t at);
@@ -300,8 +302,9 @@ static struct peg_result read_kind(struct reader *r, const struct peg_piece *p, 
 
 static struct peg_result read_piece(struct reader *r, peg_id id, size_t at)
 {
-    if (r->depth >= PEG_DEPTH)
+    if (r->depth >= PEG_DEPTH || r->steps == 0)
         return result(PEG_FAILED, at, at);
+    r->steps--;
     r->depth++;
     struct peg_result out = read_kind(r, r->g->pieces[id], at);
     r->depth--;
@@ -312,6 +315,7 @@ struct peg_result peg_parse(const struct peg *g, struct slice text, size_t begin
                             bool ended, struct arena *arena)
 {
     struct reader r = {.g = g, .text = text, .whole = whole, .ended = ended, .arena = arena};
+    r.steps = (uint64_t)(text.len + 64) * (g->n + 64);
     if (!text.data)
         r.text = SLICE("");
     return read_piece(&r, g->root, begin);

@@ -86,6 +86,9 @@ static bool make_sampler(struct engine *engine, struct engine_job *job, int32_t 
     if (job->request->task != ENGINE_COMPLETION)
         return true;
     struct sampler_settings settings = job->request->sampling;
+    struct budget budget = {.steps = BUDGET_REQUEST_STEPS, .bytes = BUDGET_REQUEST_BYTES};
+    if (!settings.budget)
+        settings.budget = &budget;
     if (settings.seed != SAMPLER_SEED_RANDOM)
         settings.seed += (uint32_t)k;
     job->sampler = first ? sampler_create_sibling(first, &settings, engine->n_ctx_slot, err)

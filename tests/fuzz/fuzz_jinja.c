@@ -7,7 +7,7 @@
 static void check_both(const struct jinja_template *t, const json_t *variables,
                        const struct jinja_limits *limits, const struct jinja_output *alone)
 {
-    struct jinja_run *run = jinja_run_create(t, 0, false, limits);
+    struct jinja_run *run = jinja_run_create(t, 0, false, limits, NULL);
     struct jinja_output with = {0}, without = {0};
     struct error err;
     const char *key;
@@ -54,7 +54,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     const struct jinja_limits limits = {
         .steps = 20000, .memory = 16 << 20, .depth = 300, .time_ms = 500};
-    struct jinja_run *run = jinja_run_create(t, 0, size % 2, &limits);
+    struct jinja_run *run = jinja_run_create(t, 0, size % 2, &limits, NULL);
     struct jinja_output out = {0};
     const char *key;
     json_t *value;

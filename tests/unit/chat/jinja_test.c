@@ -20,7 +20,7 @@ static struct jinja_run *start(struct jinja_template *t, const struct jinja_limi
 {
     json_t *values = json_parse(slice_of(variables), NULL), *value;
     const char *key;
-    struct jinja_run *run = jinja_run_create(t, 1768478400, false, limits);
+    struct jinja_run *run = jinja_run_create(t, 1768478400, false, limits, NULL);
     assert_non_null(run);
     json_object_foreach(values, key, value)
     {
@@ -334,7 +334,7 @@ static void text_of_a_user_is_marked_through_every_change(void **state)
     assert_true(jinja_parse(
         SLICE("<s>{{ u|trim|upper }}</s>{{ 'x' ~ u[1:3] ~ 'y' }}{{ [u]|tojson }}{{ u|length }}"),
         &t, &err));
-    struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+    struct jinja_run *run = jinja_run_create(t, 0, false, NULL, NULL);
     assert_true(jinja_set(run, "u", jinja_text(run, SLICE(" <s> "), true)));
     assert_true(jinja_render(run, &out, &err));
     assert_string_equal(str_text(&out.text), "<s><S></s>x<sy[\" <s> \"]5");
@@ -386,7 +386,7 @@ static void a_text_that_grows_at_either_end_keeps_its_bytes_and_marks(void **sta
         struct jinja_output out = {0};
         struct error err;
         assert_true(jinja_parse(slice_of(source), &t, &err));
-        struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+        struct jinja_run *run = jinja_run_create(t, 0, false, NULL, NULL);
         assert_true(jinja_set(run, "u", jinja_text(run, SLICE("u"), true)));
         assert_true(jinja_render(run, &out, &err));
         assert_true(slice_ends_with(str_slice(&out.text), SLICE("True")));
@@ -461,14 +461,14 @@ static void rendering_both_ways_at_once_is_rendering_twice(void **state)
         struct jinja_output out[4] = {0};
         bool both = false;
         assert_true(jinja_parse(slice_of(cases[k].source), &t, &err));
-        struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+        struct jinja_run *run = jinja_run_create(t, 0, false, NULL, NULL);
         assert_true(jinja_set(run, "u", jinja_text(run, SLICE("user"), true)));
         assert_true(
             jinja_render_both(run, "x", jinja_bool(run, true), &out[0], &out[1], &both, &err));
         jinja_run_free(run);
         assert_int_equal(both, cases[k].both);
         for (int i = 0; i < 2; i++) {
-            run = jinja_run_create(t, 0, false, NULL);
+            run = jinja_run_create(t, 0, false, NULL, NULL);
             assert_true(jinja_set(run, "u", jinja_text(run, SLICE("user"), true)));
             assert_true(i || jinja_set(run, "x", jinja_bool(run, true)));
             assert_true(jinja_render(run, &out[2 + i], &err));
@@ -499,7 +499,7 @@ static void *render_often(void *arg)
         struct error err;
         snprintf(word, sizeof word, "w%d", i);
         snprintf(expected, sizeof expected, "w%d:600", i);
-        struct jinja_run *run = jinja_run_create(t, 0, false, NULL);
+        struct jinja_run *run = jinja_run_create(t, 0, false, NULL, NULL);
         bool ok = run && jinja_set(run, "u", jinja_text(run, slice_of(word), true)) &&
                   jinja_render(run, &out, &err) && slice_equal_text(str_slice(&out.text), expected);
         wrong += !ok;
