@@ -189,8 +189,7 @@ static bool read_grammar(struct reading *r, const char *name, const json_t *valu
     (void)value;
     if (json_object_get(r->body, "json_schema") && !grammar) {
         struct str gbnf = {0};
-        struct budget budget = {.steps = BUDGET_REQUEST_STEPS, .bytes = BUDGET_REQUEST_BYTES};
-        if (!schema_to_grammar(json_object_get(r->body, "json_schema"), &budget, &gbnf, err)) {
+        if (!schema_to_grammar(json_object_get(r->body, "json_schema"), r->budget, &gbnf, err)) {
             str_free(&gbnf);
             if (err->code != ERR_MEMORY && err->code != ERR_CANCELLED)
                 err->code = ERR_INVALID;

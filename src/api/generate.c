@@ -152,6 +152,13 @@ static void fail(struct flight *f, json_t *error)
     f->over = true;
 }
 
+/* Nobody waits for the answer any more. */
+static void end_unwanted(struct flight *f)
+{
+    request_end_unwanted(f->x);
+    f->over = true;
+}
+
 /* ---- events --------------------------------------------------------------------------- */
 
 static struct result *result_of(struct flight *f, const struct engine_event *e)
@@ -430,7 +437,10 @@ void generate(struct http_exchange *x, struct api *api, enum surface surface, co
     http_continue(x, flight_step, f, flight_release);
     if (!start(f, body, budget, prompts, parser, &err)) {
         /* One prompt refused refuses the request. */
-        fail(f, error_to_json(&err));
+        if (err.code == ERR_CANCELLED)
+            end_unwanted(f);
+        else
+            fail(f, error_to_json(&err));
     }
     prompts_free(prompts);
 }
