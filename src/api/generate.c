@@ -275,10 +275,12 @@ static void flight_step(struct http_exchange *x, void *state)
         return;
     if (is_unwanted(f)) {
         cancel_jobs(f);
-        if (f->begun && f->session)
-            http_stream_end(x); /* stopped on purpose: the stream ends as it stands */
-        else
+        if (f->session) { /* stopped on purpose: the stream ends as it stands, begun or not */
+            begin_stream(f);
+            http_stream_end(x);
+        } else {
             http_abandon(x);
+        }
         f->over = true;
         return;
     }
