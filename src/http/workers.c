@@ -22,7 +22,7 @@ static enum lane lane_of(const struct http_exchange *x)
 /* Wake the thread that can do the least besides. */
 static void call_for(struct crew *crew, enum lane lane)
 {
-    for (int k = lane; k < N_LANES; k++) {
+    for (int k = (int)lane; k < N_LANES; k++) {
         struct gang *gang = &crew->gangs[k];
         if (gang->n_idle == 0)
             continue;
