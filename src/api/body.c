@@ -38,9 +38,13 @@ static json_t *form_object(struct http_exchange *x)
 
 json_t *body_json(struct http_exchange *x)
 {
+    struct error err;
+    if (request_is_unwanted(x)) { /* it may have waited long for its turn */
+        request_end_unwanted(x);
+        return NULL;
+    }
     if (http_is_form(x))
         return form_object(x);
-    struct error err;
     json_t *value = json_parse(http_body(x), &err);
     if (!value) {
         error_prefix(&err, "the request's body is no JSON");

@@ -106,14 +106,14 @@ static bool make_fields(const struct api *api, const json_t *body, struct chat_b
     return put_logprobs(body, fields, err);
 }
 
-bool chat_body_read(const struct api *api, const json_t *body, struct chat_body *out,
-                    struct error *err)
+bool chat_body_read(const struct api *api, const json_t *body, struct budget *budget,
+                    struct chat_body *out, struct error *err)
 {
     struct chat_request request = {0};
     *out = (struct chat_body){0};
-    struct budget budget = {.steps = BUDGET_REQUEST_STEPS, .bytes = BUDGET_REQUEST_BYTES};
-    bool ok = chat_request_parse(body, api->templates, &api->chat_defaults, &request, err);
-    request.budget = &budget;
+    bool ok = budget_step(budget, 1, err) &&
+              chat_request_parse(body, api->templates, &api->chat_defaults, &request, err);
+    request.budget = budget;
     ok = ok && chat_apply(api->templates, &request, &out->prompt, err) &&
          make_fields(api, body, out, err);
     chat_request_free(&request);
@@ -125,13 +125,13 @@ bool chat_body_read(const struct api *api, const json_t *body, struct chat_body 
     return ok;
 }
 
-bool chat_body_tokens(const struct api *api, const struct chat_body *chat, struct token_vec *out,
-                      struct error *err)
+bool chat_body_tokens(const struct api *api, const struct chat_body *chat, struct budget *budget,
+                      struct token_vec *out, struct error *err)
 {
     const struct chat_prompt *prompt = &chat->prompt;
-    return text_encode_ranges(engine_tokenizer(api->engine), str_slice(&prompt->text),
+    return text_encode_within(engine_tokenizer(api->engine), str_slice(&prompt->text),
                               TEXT_ADD_SPECIAL | TEXT_PARSE_SPECIAL, prompt->user, prompt->n_user,
-                              out, err);
+                              budget, out, err);
 }
 
 void chat_body_free(struct chat_body *chat)

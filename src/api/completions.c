@@ -29,14 +29,15 @@ static void complete(struct http_exchange *x, struct api *api, enum surface surf
     if (!body)
         return;
     const json_t *prompt = json_object_get(body, "prompt");
+    struct budget budget = request_budget(x, body);
     if (prompt)
         prompt_log_write(api, prompt);
     if (!prompt)
         reply_failure(x, FAIL_INVALID, "key 'prompt' not found: say what to continue");
-    else if (!prompts_read(api, prompt, true, true, &prompts, &err))
+    else if (!prompts_read(api, prompt, true, true, &budget, &prompts, &err))
         reply_error(x, &err);
     else
-        generate(x, api, surface, body, &prompts, NULL);
+        generate(x, api, surface, body, &budget, &prompts, NULL);
     json_decref(body);
 }
 
@@ -105,7 +106,8 @@ void handle_apply_template(struct http_exchange *x, void *context)
     json_t *body = body_object(x);
     if (!body)
         return;
-    if (!chat_body_read(context, body, &read, &err)) {
+    struct budget budget = request_budget(x, body);
+    if (!chat_body_read(context, body, &budget, &read, &err)) {
         reply_error(x, &err);
     } else {
         reply_json(x, json_pack("{s:o}", "prompt", json_string_from(str_slice(&read.prompt.text))));
@@ -122,12 +124,13 @@ static void count(struct http_exchange *x, struct api *api, converter *convert, 
     json_t *body = chat_body_of(x, convert);
     if (!body)
         return;
-    if (!chat_body_read(api, body, &read, &err)) {
+    struct budget budget = request_budget(x, body);
+    if (!chat_body_read(api, body, &budget, &read, &err)) {
         reply_error(x, &err);
         json_decref(body);
         return;
     }
-    if (chat_body_tokens(api, &read, &tokens, &err)) {
+    if (chat_body_tokens(api, &read, &budget, &tokens, &err)) {
         json_t *answer = json_pack("{s:I}", "input_tokens", (json_int_t)tokens.n);
         if (is_openai)
             put(answer, "object", json_string("response.input_tokens"));
@@ -206,15 +209,16 @@ void handle_infill(struct http_exchange *x, void *context)
     if (!body)
         return;
     const char *fault = infill_fault(body);
+    struct budget budget = request_budget(x, body);
     struct prompts prompts = {.data = calloc(1, sizeof *prompts.data), .n = 1};
     if (fault)
         reply_failure(x, FAIL_INVALID, fault);
     else if (!prompts.data)
         reply_failure(x, FAIL_SERVER, "out of memory");
-    else if (!infill_prompt(api, body, &prompts.data[0], &err))
+    else if (!infill_prompt(api, body, &budget, &prompts.data[0], &err))
         reply_error(x, &err);
     else {
-        generate(x, api, SURFACE_NATIVE, body, &prompts, NULL);
+        generate(x, api, SURFACE_NATIVE, body, &budget, &prompts, NULL);
         json_decref(body);
         return;
     }

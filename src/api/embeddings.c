@@ -222,8 +222,8 @@ static bool check_amount(const struct api *api, const struct prompts *inputs, st
                      n, NUMBERS_MAX);
 }
 
-static bool read(const struct api *api, const json_t *body, struct embedding *e,
-                 struct prompts *inputs, struct error *err)
+static bool read(const struct api *api, const json_t *body, struct budget *budget,
+                 struct embedding *e, struct prompts *inputs, struct error *err)
 {
     const json_t *input = json_object_get(body, "input");
     if (!input) {
@@ -234,7 +234,7 @@ static bool read(const struct api *api, const json_t *body, struct embedding *e,
         return error_set(err, ERR_INVALID, "\"input\" or \"content\" must be provided");
     if (!read_format(body, &e->base64, err) || !read_normalize(api, body, &e->normalize, err) ||
         (e->openai && !read_dimensions(api, body, &e->n_dimensions, err)) ||
-        !prompts_read(api, input, true, true, inputs, err))
+        !prompts_read(api, input, true, true, budget, inputs, err))
         return false;
     if (check_amount(api, inputs, err))
         return true;
@@ -265,12 +265,13 @@ static void embed(struct http_exchange *x, const struct api *api, bool openai)
     json_t *body = body_object(x);
     if (!body)
         return;
+    struct budget budget = request_budget(x, body);
     struct embedding *e = calloc(1, sizeof *e);
     if (e)
         e->openai = openai;
     if (!e) {
         reply_failure(x, FAIL_SERVER, "out of memory");
-    } else if (!read(api, body, e, &inputs, &err)) {
+    } else if (!read(api, body, &budget, e, &inputs, &err)) {
         reply_error(x, &err);
         embedding_release(e);
     } else {

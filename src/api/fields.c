@@ -29,6 +29,7 @@ enum field_limits { NO_LIMITS, CLAMPED, REFUSED };
 struct reading {
     const struct api *api;
     const json_t *body;
+    struct budget *budget;
     struct generation *g;
 };
 
@@ -113,7 +114,8 @@ static bool read_tokens(struct reading *r, struct slice text, unsigned flags, st
                         struct error *err)
 {
     struct token_vec tokens = {0};
-    if (!text_encode(engine_tokenizer(r->api->engine), text, flags, &tokens, err))
+    if (!text_encode_within(engine_tokenizer(r->api->engine), text, flags, NULL, 0, r->budget,
+                            &tokens, err))
         return false;
     int32_t *copy = arena_alloc_array(&r->g->arena, tokens.n + 1, sizeof *copy);
     if (copy && tokens.n)
@@ -187,8 +189,7 @@ static bool read_grammar(struct reading *r, const char *name, const json_t *valu
     (void)value;
     if (json_object_get(r->body, "json_schema") && !grammar) {
         struct str gbnf = {0};
-        struct budget budget = {.steps = BUDGET_REQUEST_STEPS, .bytes = BUDGET_REQUEST_BYTES};
-        if (!schema_to_grammar(json_object_get(r->body, "json_schema"), &budget, &gbnf, err)) {
+        if (!schema_to_grammar(json_object_get(r->body, "json_schema"), r->budget, &gbnf, err)) {
             str_free(&gbnf);
             if (err->code != ERR_MEMORY && err->code != ERR_CANCELLED)
                 err->code = ERR_INVALID;
@@ -831,7 +832,8 @@ static bool take_prefill(struct reading *r, struct error *err)
     return true;
 }
 
-struct generation *generation_parse(const struct api *api, const json_t *body, struct error *err)
+struct generation *generation_parse(const struct api *api, const json_t *body,
+                                    struct budget *budget, struct error *err)
 {
     struct generation *g = calloc(1, sizeof *g);
     if (!g) {
@@ -840,10 +842,10 @@ struct generation *generation_parse(const struct api *api, const json_t *body, s
     }
     atomic_init(&g->references, 1);
     g->source = json_incref((json_t *)body);
-    struct reading reading = {api, body, g};
+    struct reading reading = {api, body, budget, g};
     bool ok = take_defaults(api, g, err);
     for (size_t i = 0; i < N_FIELDS && ok; i++)
-        ok = evaluate(&fields[i], &reading, err);
+        ok = budget_step(budget, 1, err) && evaluate(&fields[i], &reading, err);
     if (!ok || !take_prefill(&reading, err)) {
         generation_drop(g);
         return NULL;

@@ -152,6 +152,13 @@ static void fail(struct flight *f, json_t *error)
     f->over = true;
 }
 
+/* Nobody waits for the answer any more. */
+static void end_unwanted(struct flight *f)
+{
+    request_end_unwanted(f->x);
+    f->over = true;
+}
+
 /* ---- events --------------------------------------------------------------------------- */
 
 static struct result *result_of(struct flight *f, const struct engine_event *e)
@@ -268,10 +275,12 @@ static void flight_step(struct http_exchange *x, void *state)
         return;
     if (is_unwanted(f)) {
         cancel_jobs(f);
-        if (f->begun && f->session)
-            http_stream_end(x); /* stopped on purpose: the stream ends as it stands */
-        else
+        if (f->session) { /* stopped on purpose: the stream ends as it stands, begun or not */
+            begin_stream(f);
+            http_stream_end(x);
+        } else {
             http_abandon(x);
+        }
         f->over = true;
         return;
     }
@@ -322,7 +331,8 @@ static int32_t slot_of(const struct api *api, const json_t *body)
 
 /* Takes the prompt. NULL: out of memory. */
 static struct engine_request *make_request(const struct flight *f, size_t i,
-                                           struct token_vec *prompt, const json_t *body)
+                                           struct token_vec *prompt, const json_t *body,
+                                           struct budget *budget)
 {
     const struct generation *g = f->g;
     struct engine_request *request = engine_request_create();
@@ -334,6 +344,7 @@ static struct engine_request *make_request(const struct flight *f, size_t i,
     request->n_completions = g->n_cmpl;
     request->id_slot = slot_of(f->api, body);
     request->sampling = g->sampling;
+    request->sampling.budget = budget;
     request->post_sampling_probs = g->post_sampling_probs;
     request->n_predict = g->n_predict;
     request->n_keep = g->n_keep;
@@ -362,12 +373,13 @@ static struct engine_request *make_request(const struct flight *f, size_t i,
 
 /* All prompts at once: which slots they get must not depend on how soon the first
  * of them is done. */
-static bool submit(struct flight *f, struct prompts *prompts, const json_t *body, struct error *err)
+static bool submit(struct flight *f, struct prompts *prompts, const json_t *body,
+                   struct budget *budget, struct error *err)
 {
     size_t n = 0;
     struct engine_request **requests = calloc(prompts->n, sizeof(struct engine_request *));
     while (requests && n < prompts->n &&
-           (requests[n] = make_request(f, n, &prompts->data[n], body)))
+           (requests[n] = make_request(f, n, &prompts->data[n], body, budget)))
         n++;
     bool ok = requests && n == prompts->n;
     if (ok) {
@@ -382,11 +394,11 @@ static bool submit(struct flight *f, struct prompts *prompts, const json_t *body
 }
 
 /* Everything up to the last job's submission. */
-static bool start(struct flight *f, const json_t *body, struct prompts *prompts,
-                  struct chat_parser *parser, struct error *err)
+static bool start(struct flight *f, const json_t *body, struct budget *budget,
+                  struct prompts *prompts, struct chat_parser *parser, struct error *err)
 {
     const struct tokenizer *tok = engine_tokenizer(f->api->engine);
-    f->g = generation_parse(f->api, body, err);
+    f->g = generation_parse(f->api, body, budget, err);
     if (!f->g)
         return false;
     f->jobs = calloc(prompts->n, sizeof(struct engine_job *));
@@ -410,11 +422,11 @@ static bool start(struct flight *f, const json_t *body, struct prompts *prompts,
             return error_memory(err);
         stream_session_watch(f->session, f->x);
     }
-    return submit(f, prompts, body, err);
+    return submit(f, prompts, body, budget, err);
 }
 
 void generate(struct http_exchange *x, struct api *api, enum surface surface, const json_t *body,
-              struct prompts *prompts, struct chat_parser *parser)
+              struct budget *budget, struct prompts *prompts, struct chat_parser *parser)
 {
     struct error err = {0};
     struct flight *f = calloc(1, sizeof *f);
@@ -428,9 +440,12 @@ void generate(struct http_exchange *x, struct api *api, enum surface surface, co
     f->surface = surface;
     random_id("chatcmpl-", f->completion_id, sizeof f->completion_id);
     http_continue(x, flight_step, f, flight_release);
-    if (!start(f, body, prompts, parser, &err)) {
+    if (!start(f, body, budget, prompts, parser, &err)) {
         /* One prompt refused refuses the request. */
-        fail(f, error_to_json(&err));
+        if (err.code == ERR_CANCELLED)
+            end_unwanted(f);
+        else
+            fail(f, error_to_json(&err));
     }
     prompts_free(prompts);
 }
@@ -441,7 +456,8 @@ void generate_chat(struct http_exchange *x, struct api *api, enum surface surfac
     struct error err;
     struct chat_body chat;
     struct prompts prompts = {0};
-    if (!chat_body_read(api, body, &chat, &err)) {
+    struct budget budget = request_budget(x, body);
+    if (!chat_body_read(api, body, &budget, &chat, &err)) {
         reply_error(x, &err);
         return;
     }
@@ -451,8 +467,8 @@ void generate_chat(struct http_exchange *x, struct api *api, enum surface surfac
     prompts.n = 1;
     prompts.data = calloc(1, sizeof *prompts.data);
     if ((prompts.data || error_memory(&err)) &&
-        chat_body_tokens(api, &chat, &prompts.data[0], &err)) {
-        generate(x, api, surface, chat.fields, &prompts, chat.prompt.parser);
+        chat_body_tokens(api, &chat, &budget, &prompts.data[0], &err)) {
+        generate(x, api, surface, chat.fields, &budget, &prompts, chat.prompt.parser);
     } else {
         reply_error(x, &err);
         if (prompts.data)

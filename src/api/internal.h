@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/arena.h"
+#include "base/budget.h"
 #include "base/utf8.h"
 #include "chat/chat.h"
 
@@ -48,7 +49,8 @@ enum failure {
 };
 
 void reply_failure(struct http_exchange *x, enum failure failure, const char *message);
-/* By the error's code. */
+/* By the error's code; ERR_CANCELLED, which a budget gives, ends the exchange as
+ * request_end_unwanted. */
 void reply_error(struct http_exchange *x, const struct error *err);
 /* {"code","message","type"}: the inside of an envelope. */
 json_t *failure_to_json(enum failure failure, const char *message);
@@ -62,6 +64,17 @@ void reply_error_json(struct http_exchange *x, json_t *error);
 enum failure failure_of(enum error_code code);
 /* 200 with the value, whose reference is taken; NULL answers 500. */
 void reply_json(struct http_exchange *x, json_t *value);
+
+/* ---- request.c: limits of a request ------------------------------------------------ */
+
+/* Nobody waits for the answer: the client is gone and what it asked for is not kept
+ * for it, or the server stops. */
+bool request_is_unwanted(struct http_exchange *x);
+/* End such an exchange: closed, or 503 where a client may still read it. */
+void request_end_unwanted(struct http_exchange *x);
+/* What the request may cause in its handler: templates, schemas, grammars, tokens.
+ * It asks whether anybody still waits. */
+struct budget request_budget(struct http_exchange *x, const json_t *body);
 
 /* ---- body.c: reading JSON -------------------------------------------------------- */
 
@@ -117,8 +130,10 @@ struct generation {
     struct slice generation_prompt;
 };
 
-/* Evaluate the table over a body. Fails with ERR_INVALID "Field 'x': ...". */
-struct generation *generation_parse(const struct api *api, const json_t *body, struct error *err);
+/* Evaluate the table over a body. Fails with ERR_INVALID "Field 'x': ...", or with
+ * ERR_CANCELLED when the budget says that nobody waits. */
+struct generation *generation_parse(const struct api *api, const json_t *body,
+                                    struct budget *budget, struct error *err);
 struct generation *generation_hold(struct generation *g);
 void generation_drop(void *g);
 /* "generation_settings", or the "params" of /props and /slots (brief). */
@@ -136,17 +151,20 @@ struct prompts {
     size_t n;
 };
 
+/* Where a budget is taken, here and below, it says how much work this may be and
+ * whether anybody still waits for it. */
 bool prompts_read(const struct api *api, const json_t *value, bool add_special, bool parse_special,
-                  struct prompts *out, struct error *err);
+                  struct budget *budget, struct prompts *out, struct error *err);
 void prompts_free(struct prompts *prompts);
 /* A string, or a list of strings and tokens. */
 bool tokenize_mixed(const struct tokenizer *tok, const json_t *value, bool add_special,
-                    bool parse_special, struct token_vec *out, struct error *err);
+                    bool parse_special, struct budget *budget, struct token_vec *out,
+                    struct error *err);
 /* The pieces of the tokens, special ones written out. */
 bool tokens_to_text(const struct tokenizer *tok, const int32_t *tokens, size_t n, struct str *out);
 /* The infill prompt of a body's input_prefix, input_suffix, input_extra, prompt. */
-bool infill_prompt(const struct api *api, const json_t *body, struct token_vec *out,
-                   struct error *err);
+bool infill_prompt(const struct api *api, const json_t *body, struct budget *budget,
+                   struct token_vec *out, struct error *err);
 
 /* ---- gather.c: many inputs at once, one answer when all are back ----------------------- */
 
@@ -172,7 +190,7 @@ enum surface {
 /* Answer a completion. body: the native fields (borrowed); prompts: taken over;
  * parser: of a chat, NULL elsewhere; kept. */
 void generate(struct http_exchange *x, struct api *api, enum surface surface, const json_t *body,
-              struct prompts *prompts, struct chat_parser *parser);
+              struct budget *budget, struct prompts *prompts, struct chat_parser *parser);
 /* A chat body in OpenAI's shape (borrowed), answered in a surface's shape. */
 void generate_chat(struct http_exchange *x, struct api *api, enum surface surface,
                    const json_t *body);
@@ -243,12 +261,12 @@ struct chat_body {
     json_t *fields; /* owned */
     struct chat_prompt prompt;
 };
-bool chat_body_read(const struct api *api, const json_t *body, struct chat_body *out,
-                    struct error *err);
+bool chat_body_read(const struct api *api, const json_t *body, struct budget *budget,
+                    struct chat_body *out, struct error *err);
 /* Append the prompt's tokens: the template's markers are special tokens, what
  * users wrote is text. */
-bool chat_body_tokens(const struct api *api, const struct chat_body *chat, struct token_vec *out,
-                      struct error *err);
+bool chat_body_tokens(const struct api *api, const struct chat_body *chat, struct budget *budget,
+                      struct token_vec *out, struct error *err);
 void chat_body_free(struct chat_body *chat);
 
 /* Note in the request where its prompt has users' messages. delimiters: what the
@@ -261,7 +279,7 @@ bool find_user_starts(const struct tokenizer *tok, const json_t *delimiters,
 json_t *convert_responses(const json_t *body, struct error *err);
 json_t *convert_anthropic(const json_t *body, struct error *err);
 
-/* ---- streams.c: resumable streams ---------------------------------------------------------- */
+/* ---- streams.c, stream_routes.c: resumable streams ---------------------------------------------------------- */
 
 struct stream_session;
 struct streams *streams_create(void);

@@ -19,18 +19,20 @@ static int32_t token_of(const json_t *value)
 }
 
 static bool append_text(const struct tokenizer *tok, struct slice text, bool add_special,
-                        bool parse_special, struct token_vec *out, struct error *err)
+                        bool parse_special, struct budget *budget, struct token_vec *out,
+                        struct error *err)
 {
     unsigned flags =
         (add_special ? TEXT_ADD_SPECIAL : 0u) | (parse_special ? TEXT_PARSE_SPECIAL : 0u);
-    return text_encode(tok, text, flags, out, err);
+    return text_encode_within(tok, text, flags, NULL, 0, budget, out, err);
 }
 
 bool tokenize_mixed(const struct tokenizer *tok, const json_t *value, bool add_special,
-                    bool parse_special, struct token_vec *out, struct error *err)
+                    bool parse_special, struct budget *budget, struct token_vec *out,
+                    struct error *err)
 {
     if (json_is_string(value))
-        return append_text(tok, json_slice(value), add_special, parse_special, out, err);
+        return append_text(tok, json_slice(value), add_special, parse_special, budget, out, err);
     if (!json_is_array(value))
         return error_set(err, ERR_INVALID, "type must be string, but is %s", json_type_name(value));
     size_t i;
@@ -38,7 +40,8 @@ bool tokenize_mixed(const struct tokenizer *tok, const json_t *value, bool add_s
     json_array_foreach(value, i, part)
     {
         if (json_is_string(part)) {
-            if (!append_text(tok, json_slice(part), add_special && i == 0, parse_special, out, err))
+            if (!append_text(tok, json_slice(part), add_special && i == 0, parse_special, budget,
+                             out, err))
                 return false;
         } else if (is_token(part)) {
             if (!VEC_PUSH(out, token_of(part)))
@@ -76,11 +79,12 @@ static bool holds_a_token(const json_t *list)
 }
 
 static bool read_one(const struct api *api, const json_t *value, bool add_special,
-                     bool parse_special, struct token_vec *out, struct error *err)
+                     bool parse_special, struct budget *budget, struct token_vec *out,
+                     struct error *err)
 {
     const struct tokenizer *tok = engine_tokenizer(api->engine);
     if (json_is_string(value) || (json_is_array(value) && holds_only_texts_and_tokens(value)))
-        return tokenize_mixed(tok, value, add_special, parse_special, out, err);
+        return tokenize_mixed(tok, value, add_special, parse_special, budget, out, err);
     const json_t *inner = json_object_get(value, "prompt_string");
     if (!inner)
         return error_set(err, ERR_INVALID,
@@ -90,11 +94,11 @@ static bool read_one(const struct api *api, const json_t *value, bool add_specia
         return error_set(
             err, ERR_INVALID,
             "Multimodal data provided, but model does not support multimodal requests.");
-    return tokenize_mixed(tok, inner, add_special, parse_special, out, err);
+    return tokenize_mixed(tok, inner, add_special, parse_special, budget, out, err);
 }
 
 bool prompts_read(const struct api *api, const json_t *value, bool add_special, bool parse_special,
-                  struct prompts *out, struct error *err)
+                  struct budget *budget, struct prompts *out, struct error *err)
 {
     bool is_list = json_is_array(value) && !holds_a_token(value);
     size_t n = is_list ? json_array_size(value) : 1;
@@ -110,7 +114,7 @@ bool prompts_read(const struct api *api, const json_t *value, bool add_special, 
     out->n = n;
     for (size_t i = 0; i < n; i++) {
         if (!read_one(api, is_list ? json_array_get(value, i) : value, add_special, parse_special,
-                      &out->data[i], err)) {
+                      budget, &out->data[i], err)) {
             prompts_free(out);
             return false;
         }
@@ -145,8 +149,8 @@ static bool append_token(struct token_vec *out, int32_t token, struct error *err
 
 /* The files around the one being edited, as a repository is written for models
  * that know one (Qwen 2.5 Coder, arXiv 2409.12186), else between lines. */
-static bool append_extra(const struct tokenizer *tok, const json_t *extra, struct token_vec *out,
-                         struct error *err)
+static bool append_extra(const struct tokenizer *tok, const json_t *extra, struct budget *budget,
+                         struct token_vec *out, struct error *err)
 {
     const struct special_tokens *special = tokenizer_special(tok);
     size_t i;
@@ -169,7 +173,7 @@ static bool append_extra(const struct tokenizer *tok, const json_t *extra, struc
         } else if (!text_encode(tok, SLICE("\n\n--- snippet ---\n\n"), 0, out, err)) {
             return false;
         }
-        if (!text_encode(tok, member_text(chunk, "text"), 0, out, err))
+        if (!append_text(tok, member_text(chunk, "text"), false, false, budget, out, err))
             return false;
     }
     return special->fim_sep < 0 || (append_token(out, special->fim_sep, err) &&
@@ -224,17 +228,18 @@ static bool assemble(const struct api *api, const struct infill *in, struct toke
     return ok;
 }
 
-bool infill_prompt(const struct api *api, const json_t *body, struct token_vec *out,
-                   struct error *err)
+bool infill_prompt(const struct api *api, const json_t *body, struct budget *budget,
+                   struct token_vec *out, struct error *err)
 {
     const struct tokenizer *tok = engine_tokenizer(api->engine);
     struct infill in = {0};
-    bool ok =
-        text_encode(tok, member_text(body, "prompt"), TEXT_PARSE_SPECIAL, &in.prompt, err) &&
-        tokenize_mixed(tok, json_object_get(body, "input_prefix"), false, false, &in.prefix, err) &&
-        tokenize_mixed(tok, json_object_get(body, "input_suffix"), false, false, &in.suffix, err) &&
-        append_extra(tok, json_object_get(body, "input_extra"), &in.extra, err) &&
-        assemble(api, &in, out, err);
+    bool ok = append_text(tok, member_text(body, "prompt"), false, true, budget, &in.prompt, err) &&
+              tokenize_mixed(tok, json_object_get(body, "input_prefix"), false, false, budget,
+                             &in.prefix, err) &&
+              tokenize_mixed(tok, json_object_get(body, "input_suffix"), false, false, budget,
+                             &in.suffix, err) &&
+              append_extra(tok, json_object_get(body, "input_extra"), budget, &in.extra, err) &&
+              assemble(api, &in, out, err);
     VEC_FREE(&in.prefix);
     VEC_FREE(&in.suffix);
     VEC_FREE(&in.prompt);

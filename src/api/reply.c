@@ -40,7 +40,10 @@ enum failure failure_of(enum error_code code)
 
 void reply_error(struct http_exchange *x, const struct error *err)
 {
-    reply_failure(x, failure_of(err->code), err->message);
+    if (err->code == ERR_CANCELLED)
+        request_end_unwanted(x);
+    else
+        reply_failure(x, failure_of(err->code), err->message);
 }
 
 json_t *failure_to_json(enum failure failure, const char *message)

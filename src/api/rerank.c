@@ -147,7 +147,7 @@ static struct slice filler(struct slice text, const struct ranking *r, struct sl
 /* A template names the two places. What comes from users is text there: no
  * special token is read in it, and no place. */
 static bool fill_template(const struct api *api, const struct ranking *r, struct slice document,
-                          struct token_vec *out, struct error *err)
+                          struct budget *budget, struct token_vec *out, struct error *err)
 {
     struct str text = {0};
     VEC(struct text_range) plain = {0};
@@ -166,8 +166,8 @@ static bool fill_template(const struct api *api, const struct ranking *r, struct
              VEC_PUSH(&plain, (struct text_range){begin, text.len});
     }
     ok = (ok || error_memory(err)) &&
-         text_encode_ranges(engine_tokenizer(api->engine), str_slice(&text), TEXT_PARSE_SPECIAL,
-                            plain.data, plain.n, out, err);
+         text_encode_within(engine_tokenizer(api->engine), str_slice(&text), TEXT_PARSE_SPECIAL,
+                            plain.data, plain.n, budget, out, err);
     VEC_FREE(&plain);
     str_free(&text);
     return ok;
@@ -180,18 +180,20 @@ static bool push_token(struct token_vec *out, bool wanted, int32_t token, struct
 
 /* As cross-encoders were trained: [CLS] query [SEP] document [SEP]. */
 static bool join_pair(const struct api *api, const struct ranking *r, struct slice document,
-                      struct token_vec *out, struct error *err)
+                      struct budget *budget, struct token_vec *out, struct error *err)
 {
     const struct tokenizer *tok = engine_tokenizer(api->engine);
     const struct special_tokens *s = tokenizer_special(tok);
     int32_t eos = s->eos >= 0 ? s->eos : s->sep;
-    return push_token(out, s->add_bos, s->bos, err) && text_encode(tok, r->query, 0, out, err) &&
+    return push_token(out, s->add_bos, s->bos, err) &&
+           text_encode_within(tok, r->query, 0, NULL, 0, budget, out, err) &&
            push_token(out, s->add_eos, eos, err) && push_token(out, s->add_sep, s->sep, err) &&
-           text_encode(tok, document, 0, out, err) && push_token(out, s->add_eos, eos, err);
+           text_encode_within(tok, document, 0, NULL, 0, budget, out, err) &&
+           push_token(out, s->add_eos, eos, err);
 }
 
-static bool make_inputs(const struct api *api, const struct ranking *r, struct prompts *out,
-                        struct error *err)
+static bool make_inputs(const struct api *api, const struct ranking *r, struct budget *budget,
+                        struct prompts *out, struct error *err)
 {
     size_t n = json_array_size(r->documents);
     *out = (struct prompts){.data = calloc(n, sizeof *out->data), .n = n};
@@ -200,7 +202,8 @@ static bool make_inputs(const struct api *api, const struct ranking *r, struct p
     bool has_template = api->rerank_template.len > 0;
     for (size_t i = 0; i < n; i++) {
         struct slice document = json_slice(json_array_get(r->documents, i));
-        if (!(has_template ? fill_template : join_pair)(api, r, document, &out->data[i], err)) {
+        if (!(has_template ? fill_template : join_pair)(api, r, document, budget, &out->data[i],
+                                                        err)) {
             prompts_free(out);
             return false;
         }
@@ -224,7 +227,8 @@ void handle_rerank(struct http_exchange *x, void *context)
         return;
     }
     r->body = body_object(x);
-    if (r->body && read(r, &err) && make_inputs(api, r, &inputs, &err)) {
+    struct budget budget = request_budget(x, r->body);
+    if (r->body && read(r, &err) && make_inputs(api, r, &budget, &inputs, &err)) {
         gather(x, api, ENGINE_RERANK, &inputs, answer, r, ranking_release);
         prompts_free(&inputs);
         return;

@@ -1,67 +1,46 @@
-/* streams.c - streams that outlive their connection: kept by conversation, read
- * again from any event on.
+/* streams.c - streams that outlive their connection, kept by conversation.
  *
- * A conversation has one session at most; it holds the last STREAM_BYTES of its
- * stream, from the beginning of an event on, and is forgotten some minutes after
- * the stream's end. */
-#include "api/internal.h"
+ * A conversation has one session at most; it holds the end of its stream, from the
+ * beginning of an event on, and is forgotten some minutes after the stream's end. All
+ * together have a limit in bytes. */
+#include "api/streams.h"
 
 #include "base/clock.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <time.h>
 
-enum {
-    STREAM_BYTES = 4 << 20,
-    STREAM_TTL_S = 300,
-    STREAM_MAX_SESSIONS = 1024,
-    STREAM_ID_MAX = 1024
+static const struct stream_limits usual = {
+    .n_sessions = 1024,
+    .bytes_each = 4 << 20,
+    .bytes_all = 64 << 20,
+    .ttl_ms = 300 * 1000,
 };
-
-struct stream_reader {
-    struct http_exchange *x;
-    struct stream_session *session;
-    struct streams *streams;
-    uint64_t offset;
-    bool aligned, begun;
-    struct stream_reader *next;
-};
-
-struct stream_session {
-    struct stream_session *next; /* in the list, while found by its id */
-    int references;
-    char *id;
-    int64_t started_at, ended_at; /* unix seconds; ended_at 0 while it runs */
-    struct str bytes;
-    uint64_t n_dropped; /* bytes before the first kept one, always whole events */
-    bool cancelled;
-    struct streams *streams;
-    struct http_exchange *producer;
-    struct stream_reader *readers;
-};
-
-struct streams {
-    pthread_mutex_t lock; /* guards all sessions */
-    struct stream_session *sessions;
-    size_t n_sessions;
-};
-
-struct streams *streams_create(void)
-{
-    struct streams *streams = calloc(1, sizeof *streams);
-    if (streams)
-        pthread_mutex_init(&streams->lock, NULL);
-    return streams;
-}
 
 /* ---- under the lock ---------------------------------------------------------------- */
 
-static void drop(struct stream_session *s)
+static void count_bytes(struct stream_session *s)
 {
-    if (--s->references > 0)
+    size_t n = sizeof *s + s->id_len + s->bytes.capacity;
+    s->streams->n_bytes += n - s->n_counted;
+    s->n_counted = n;
+}
+
+static void drop_references(struct stream_session *s, int n)
+{
+    s->references -= n;
+    if (s->references > 0)
         return;
+    s->streams->n_bytes -= s->n_counted;
     free(s->id);
     str_free(&s->bytes);
     free(s);
+}
+
+void stream_drop(struct stream_session *s)
+{
+    drop_references(s, 1);
 }
 
 static void wake_all(struct stream_session *s)
@@ -77,51 +56,52 @@ static void finish(struct stream_session *s, bool cancel)
         if (s->producer)
             http_wake(s->producer);
     }
-    if (!s->ended_at)
+    if (!s->ended_at) {
         s->ended_at = clock_unix_seconds();
+        s->ended_us = clock_monotonic_us();
+        str_shrink(&s->bytes); /* nothing will be added */
+        count_bytes(s);
+        pthread_cond_signal(&s->streams->wake);
+    }
     wake_all(s);
 }
 
-/* Take it out of the list, and end it. */
-static void forget(struct streams *streams, struct stream_session *s, bool cancel)
+/* Out of the list, whose reference is the caller's now; false: it was not in it. */
+static bool take_out(struct streams *streams, struct stream_session *s)
 {
+    if (!s->listed)
+        return false;
     struct stream_session **at = &streams->sessions;
-    while (*at && *at != s)
+    while (*at != s)
         at = &(*at)->next;
-    if (!*at)
-        return;
     *at = s->next;
+    s->listed = false;
     streams->n_sessions--;
-    finish(s, cancel);
-    drop(s);
+    return true;
 }
 
-static void forget_old(struct streams *streams)
+void stream_forget(struct streams *streams, struct stream_session *s, bool cancel)
 {
-    int64_t now = clock_unix_seconds();
-    struct stream_session *oldest = NULL;
-    for (struct stream_session *s = streams->sessions, *next; s; s = next) {
-        next = s->next;
-        if (s->ended_at && s->ended_at + STREAM_TTL_S <= now)
-            forget(streams, s, false);
-        else if (s->ended_at && (!oldest || s->ended_at <= oldest->ended_at))
-            oldest = s;
-    }
-    if (oldest && streams->n_sessions >= STREAM_MAX_SESSIONS)
-        forget(streams, oldest, false);
+    if (!take_out(streams, s))
+        return;
+    finish(s, cancel);
+    stream_drop(s);
 }
 
-static struct stream_session *find(struct streams *streams, struct slice id)
+struct stream_session *stream_find(struct streams *streams, struct slice id)
 {
     for (struct stream_session *s = streams->sessions; s; s = s->next)
-        if (slice_equal_text(id, s->id))
+        if (slice_equal(id, (struct slice){s->id, s->id_len}))
             return s;
     return NULL;
 }
 
-/* Where the first event at or after offset begins: *out, within bytes. False
- * when its beginning has not arrived yet. */
-static bool align(const struct stream_session *s, uint64_t offset, size_t *out)
+static bool begins_event(const struct str *bytes, size_t at)
+{
+    return at >= 2 && bytes->data[at - 1] == '\n' && bytes->data[at - 2] == '\n';
+}
+
+bool stream_align(const struct stream_session *s, uint64_t offset, size_t *out)
 {
     if (offset <= s->n_dropped) {
         *out = 0;
@@ -130,7 +110,7 @@ static bool align(const struct stream_session *s, uint64_t offset, size_t *out)
     if (offset - s->n_dropped > s->bytes.len)
         return false;
     for (size_t at = (size_t)(offset - s->n_dropped); at <= s->bytes.len; at++) {
-        if (at >= 2 && s->bytes.data[at - 1] == '\n' && s->bytes.data[at - 2] == '\n') {
+        if (begins_event(&s->bytes, at)) {
             *out = at;
             return true;
         }
@@ -138,68 +118,179 @@ static bool align(const struct stream_session *s, uint64_t offset, size_t *out)
     return false;
 }
 
-/* ---- the producer's side ---------------------------------------------------------------- */
+/* Keep at most n bytes, from the beginning of an event on. */
+static void drop_front(struct stream_session *s, size_t n)
+{
+    if (s->bytes.len <= n)
+        return;
+    size_t cut = s->bytes.len - n;
+    while (cut < s->bytes.len && !begins_event(&s->bytes, cut))
+        cut++;
+    str_drop_front(&s->bytes, cut);
+    s->n_dropped += cut;
+}
+
+/* ---- limits ------------------------------------------------------------------------ */
+
+static struct stream_session *oldest_finished(const struct streams *streams)
+{
+    struct stream_session *oldest = NULL;
+    for (struct stream_session *s = streams->sessions; s; s = s->next)
+        if (s->ended_at && (!oldest || s->ended_us <= oldest->ended_us))
+            oldest = s;
+    return oldest;
+}
+
+static struct stream_session *largest(const struct streams *streams)
+{
+    struct stream_session *found = NULL;
+    for (struct stream_session *s = streams->sessions; s; s = s->next)
+        if (!found || s->bytes.capacity > found->bytes.capacity)
+            found = s;
+    return found;
+}
+
+/* Back within the limits, as far as that is possible. */
+static void keep_limits(struct streams *streams)
+{
+    while (streams->n_sessions > streams->limits.n_sessions ||
+           streams->n_bytes > streams->limits.bytes_all) {
+        struct stream_session *s = oldest_finished(streams);
+        if (s) {
+            stream_forget(streams, s, false);
+            continue;
+        }
+        s = largest(streams);
+        if (streams->n_bytes <= streams->limits.bytes_all || !s || s->bytes.len == 0)
+            return;
+        size_t before = s->n_counted;
+        drop_front(s, s->bytes.len / 2);
+        str_shrink(&s->bytes);
+        count_bytes(s);
+        if (s->n_counted >= before)
+            return;
+        wake_all(s); /* who reads what is gone now must end */
+    }
+}
+
+/* Forget those whose time is over; when the next one's will be, or 0: none. */
+static uint64_t forget_expired(struct streams *streams)
+{
+    uint64_t ttl_us = (uint64_t)streams->limits.ttl_ms * 1000, now = clock_monotonic_us();
+    struct stream_session *s;
+    while ((s = oldest_finished(streams)) && s->ended_us + ttl_us <= now)
+        stream_forget(streams, s, false);
+    return s ? s->ended_us + ttl_us : 0;
+}
+
+static void *be_janitor(void *arg)
+{
+    struct streams *streams = arg;
+    pthread_mutex_lock(&streams->lock);
+    while (!streams->stopping) {
+        uint64_t next_us = forget_expired(streams);
+        struct timespec until = {.tv_sec = (time_t)(next_us / 1000000),
+                                 .tv_nsec = (long)(next_us % 1000000) * 1000};
+        if (next_us)
+            pthread_cond_timedwait(&streams->wake, &streams->lock, &until);
+        else
+            pthread_cond_wait(&streams->wake, &streams->lock);
+    }
+    pthread_mutex_unlock(&streams->lock);
+    return NULL;
+}
+
+/* ---- life -------------------------------------------------------------------------- */
+
+struct streams *streams_create(void)
+{
+    return streams_create_with(&usual);
+}
+
+struct streams *streams_create_with(const struct stream_limits *limits)
+{
+    struct streams *streams = calloc(1, sizeof *streams);
+    if (!streams)
+        return NULL;
+    streams->limits = *limits;
+    pthread_mutex_init(&streams->lock, NULL);
+    pthread_condattr_t monotonic;
+    pthread_condattr_init(&monotonic);
+    pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
+    pthread_cond_init(&streams->wake, &monotonic);
+    pthread_condattr_destroy(&monotonic);
+    streams->has_janitor = pthread_create(&streams->janitor, NULL, be_janitor, streams) == 0;
+    if (streams->has_janitor)
+        return streams;
+    streams_free(streams);
+    return NULL;
+}
 
 void streams_free(struct streams *streams)
 {
     if (!streams)
         return;
     pthread_mutex_lock(&streams->lock);
+    streams->stopping = true;
+    pthread_cond_signal(&streams->wake);
     while (streams->sessions)
-        forget(streams, streams->sessions, true);
+        stream_forget(streams, streams->sessions, true);
     pthread_mutex_unlock(&streams->lock);
+    if (streams->has_janitor)
+        pthread_join(streams->janitor, NULL);
+    pthread_cond_destroy(&streams->wake);
     pthread_mutex_destroy(&streams->lock);
     free(streams);
 }
 
+/* ---- the producer's side ------------------------------------------------------------ */
+
 struct stream_session *streams_begin(struct streams *streams, struct slice id)
 {
-    if (id.len > STREAM_ID_MAX)
-        id.len = STREAM_ID_MAX;
     struct stream_session *s = calloc(1, sizeof *s);
     if (!s || !(s->id = slice_duplicate(id))) {
         free(s);
         return NULL;
     }
+    s->id_len = id.len;
     s->references = 2; /* the list's and the producer's */
     s->started_at = clock_unix_seconds();
     s->streams = streams;
     pthread_mutex_lock(&streams->lock);
-    forget_old(streams);
-    struct stream_session *earlier = find(streams, id);
+    struct stream_session *earlier = stream_find(streams, id);
     if (earlier)
-        forget(streams, earlier, true);
+        stream_forget(streams, earlier, true);
     s->next = streams->sessions;
+    s->listed = true;
     streams->sessions = s;
     streams->n_sessions++;
+    count_bytes(s);
+    keep_limits(streams);
     pthread_mutex_unlock(&streams->lock);
     return s;
 }
 
 void stream_session_write(struct stream_session *s, struct slice bytes)
 {
-    pthread_mutex_lock(&s->streams->lock);
+    struct streams *streams = s->streams;
+    size_t limit = streams->limits.bytes_each;
+    pthread_mutex_lock(&streams->lock);
     if (!s->ended_at && str_append_slice(&s->bytes, bytes)) {
-        if (s->bytes.len > STREAM_BYTES) {
-            size_t cut = s->bytes.len - STREAM_BYTES;
-            while (cut < s->bytes.len &&
-                   !(s->bytes.data[cut - 1] == '\n' && cut >= 2 && s->bytes.data[cut - 2] == '\n'))
-                cut++;
-            str_drop_front(&s->bytes, cut);
-            s->n_dropped += cut;
-        }
+        /* Some at once: what stays is moved. */
+        if (s->bytes.len > limit + limit / 8)
+            drop_front(s, limit);
+        count_bytes(s);
+        keep_limits(streams);
         wake_all(s);
     }
-    pthread_mutex_unlock(&s->streams->lock);
+    pthread_mutex_unlock(&streams->lock);
 }
 
 void stream_session_end(struct streams *streams, struct stream_session *s, bool evict)
 {
     pthread_mutex_lock(&streams->lock);
     finish(s, false);
-    if (evict)
-        forget(streams, s, false);
-    drop(s);
+    drop_references(s, 1 + (evict && take_out(streams, s)));
     pthread_mutex_unlock(&streams->lock);
 }
 
@@ -216,162 +307,4 @@ void stream_session_watch(struct stream_session *s, struct http_exchange *x)
     pthread_mutex_lock(&s->streams->lock);
     s->producer = x;
     pthread_mutex_unlock(&s->streams->lock);
-}
-
-/* ---- GET /v1/stream ------------------------------------------------------------------------ */
-
-static void reader_step(struct http_exchange *x, void *state)
-{
-    struct stream_reader *r = state;
-    struct stream_session *s = r->session;
-    struct str piece = {0};
-    if (http_client_gone(x)) {
-        http_abandon(x);
-        return;
-    }
-    if (!r->begun)
-        http_stream_begin(x, 200, "text/event-stream", -1);
-    r->begun = true;
-    pthread_mutex_lock(&r->streams->lock);
-    size_t begin;
-    bool lost = r->aligned && r->offset < s->n_dropped;
-    if (!r->aligned && align(s, r->offset, &begin)) {
-        r->offset = s->n_dropped + begin;
-        r->aligned = true;
-    }
-    if (r->aligned && !lost) {
-        str_append_slice(&piece,
-                         slice_from(str_slice(&s->bytes), (size_t)(r->offset - s->n_dropped)));
-        r->offset = s->n_dropped + s->bytes.len;
-    }
-    bool ended = s->ended_at != 0;
-    pthread_mutex_unlock(&r->streams->lock);
-    if (piece.len > 0)
-        http_write(x, str_slice(&piece));
-    str_free(&piece);
-    if (ended || lost || http_is_stopping(x))
-        http_stream_end(x);
-}
-
-static void reader_release(void *state)
-{
-    struct stream_reader *r = state;
-    pthread_mutex_lock(&r->streams->lock);
-    struct stream_reader **at = &r->session->readers;
-    while (*at != r)
-        at = &(*at)->next;
-    *at = r->next;
-    drop(r->session);
-    pthread_mutex_unlock(&r->streams->lock);
-    free(r);
-}
-
-static bool read_offset(struct slice text, uint64_t *out)
-{
-    char *end;
-    *out = 0;
-    if (text.len == 0)
-        return true;
-    if (text.data[0] < '0' || text.data[0] > '9')
-        return false;
-    *out = strtoull(text.data, &end, 10);
-    return true;
-}
-
-void handle_stream_read(struct http_exchange *x, void *context)
-{
-    struct streams *streams = ((struct api *)context)->streams;
-    struct slice id = http_query(x, "conv_id");
-    uint64_t from;
-    if (id.len == 0) {
-        reply_failure(x, FAIL_INVALID, "Missing conversation id in path");
-        return;
-    }
-    if (!read_offset(http_query(x, "from"), &from)) {
-        reply_failure(x, FAIL_INVALID, "Invalid 'from' offset");
-        return;
-    }
-    struct stream_reader *r = calloc(1, sizeof *r);
-    if (!r) {
-        reply_failure(x, FAIL_SERVER, "out of memory");
-        return;
-    }
-    pthread_mutex_lock(&streams->lock);
-    forget_old(streams);
-    struct stream_session *s = find(streams, id);
-    bool lost = s && from < s->n_dropped;
-    if (s && !lost) {
-        *r = (struct stream_reader){.x = x, .session = s, .streams = streams, .offset = from};
-        r->next = s->readers;
-        s->readers = r;
-        s->references++;
-        http_continue(x, reader_step, r, reader_release);
-    }
-    pthread_mutex_unlock(&streams->lock);
-    if (s && !lost)
-        return;
-    free(r);
-    if (lost)
-        reply_failure(x, FAIL_INVALID, "Stream offset lost, please restart");
-    else
-        reply_failure(x, FAIL_NOT_FOUND, "File Not Found");
-}
-
-void handle_stream_delete(struct http_exchange *x, void *context)
-{
-    struct streams *streams = ((struct api *)context)->streams;
-    struct slice id = http_query(x, "conv_id");
-    if (id.len == 0) {
-        reply_failure(x, FAIL_INVALID, "Missing conversation id in path");
-        return;
-    }
-    pthread_mutex_lock(&streams->lock);
-    struct stream_session *s = find(streams, id);
-    if (s)
-        forget(streams, s, true);
-    pthread_mutex_unlock(&streams->lock);
-    http_reply(x, 204, "application/json", SLICE(""));
-}
-
-/* ---- POST /v1/streams/lookup ------------------------------------------------------------------
- */
-
-/* The id itself, or the id and "::" with a model behind it. */
-static bool belongs(const struct stream_session *s, struct slice id)
-{
-    struct slice own = slice_of(s->id), rest = slice_from(own, id.len);
-    return slice_starts_with(own, id) && (rest.len == 0 || slice_starts_with(rest, SLICE("::")));
-}
-
-static json_t *session_to_json(const struct stream_session *s)
-{
-    json_t *o = json_object();
-    put(o, "conversation_id", json_string_from(slice_of(s->id)));
-    put(o, "is_done", json_boolean(s->ended_at != 0));
-    put(o, "total_bytes", json_integer((json_int_t)(s->n_dropped + s->bytes.len)));
-    put(o, "started_at", json_integer(s->started_at));
-    put(o, "completed_at", json_integer(s->ended_at));
-    return o;
-}
-
-void handle_streams_lookup(struct http_exchange *x, void *context)
-{
-    struct streams *streams = ((struct api *)context)->streams;
-    json_t *body = body_object(x), *found, *id;
-    size_t i;
-    if (!body)
-        return;
-    found = json_array();
-    pthread_mutex_lock(&streams->lock);
-    forget_old(streams);
-    json_array_foreach(json_object_get(body, "conversation_ids"), i, id)
-    {
-        struct slice text = json_slice(id);
-        for (struct stream_session *s = streams->sessions; s && text.len > 0; s = s->next)
-            if (belongs(s, text))
-                push(found, session_to_json(s));
-    }
-    pthread_mutex_unlock(&streams->lock);
-    json_decref(body);
-    reply_json(x, found);
 }

@@ -34,8 +34,10 @@ void handle_tokenize(struct http_exchange *x, void *context)
     if (!body)
         return;
     const json_t *content = json_object_get(body, "content");
-    if (content && !tokenize_mixed(tok, content, member_bool(body, "add_special", false),
-                                   member_bool(body, "parse_special", true), &tokens, &err)) {
+    struct budget budget = request_budget(x, body);
+    if (content &&
+        !tokenize_mixed(tok, content, member_bool(body, "add_special", false),
+                        member_bool(body, "parse_special", true), &budget, &tokens, &err)) {
         error_prefix(&err, "Field 'content'");
         reply_error(x, &err);
     } else {

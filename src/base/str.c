@@ -31,6 +31,15 @@ bool str_reserve(struct str *s, size_t extra)
     return true;
 }
 
+void str_shrink(struct str *s)
+{
+    char *data = s->len + 1 < s->capacity ? realloc(s->data, s->len + 1) : NULL;
+    if (!data)
+        return;
+    s->data = data;
+    s->capacity = s->len + 1;
+}
+
 bool str_append(struct str *s, const void *data, size_t len)
 {
     if (!str_reserve(s, len))

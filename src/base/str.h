@@ -33,6 +33,8 @@ bool str_append_format(struct str *s, const char *format, ...)
 void str_truncate(struct str *s, size_t len);
 /* Remove n bytes from the front. */
 void str_drop_front(struct str *s, size_t n);
+/* Give back the memory past the end, as far as the allocator can. */
+void str_shrink(struct str *s);
 /* Empty it, keep the memory, forget a failure. */
 void str_clear(struct str *s);
 void str_free(struct str *s);

@@ -164,6 +164,20 @@ static bool check_task(const struct engine *engine, const struct engine_request 
     return check_size(engine, request->prompt.n, err);
 }
 
+static bool check_stops(const struct engine_request *request, struct error *err)
+{
+    size_t n_bytes = 0;
+    for (size_t i = 0; i < request->n_stop; i++)
+        n_bytes += request->stop[i].len;
+    if (request->n_stop > ENGINE_STOPS_MAX)
+        return error_set(err, ERR_INVALID, "stop: there are %zu stop strings, more than %d",
+                         request->n_stop, ENGINE_STOPS_MAX);
+    return n_bytes <= ENGINE_STOP_BYTES_MAX ||
+           error_set(err, ERR_INVALID,
+                     "stop: the stop strings have %zu bytes together, more than %d", n_bytes,
+                     ENGINE_STOP_BYTES_MAX);
+}
+
 /* What is wrong with a request can be said before it waits. */
 static bool check_request(const struct engine *engine, const struct engine_request *request,
                           struct error *err)
@@ -178,7 +192,7 @@ static bool check_request(const struct engine *engine, const struct engine_reque
     for (size_t i = 0; i < request->prompt.n; i++)
         if (request->prompt.data[i] < 0 || request->prompt.data[i] >= engine->info.n_vocab)
             return error_set(err, ERR_INVALID, "Prompt contains invalid tokens");
-    return check_task(engine, request, err);
+    return check_stops(request, err) && check_task(engine, request, err);
 }
 
 /* With lock held: is the engine one that takes work? */

@@ -93,6 +93,9 @@ enum pooling engine_pooling(const struct engine *engine);
 
 /* ---- requests ----------------------------------------------------------- */
 
+/* Stop strings are looked for after every token, while others wait for theirs. */
+enum { ENGINE_STOPS_MAX = 1024, ENGINE_STOP_BYTES_MAX = 64 << 10 /* of all together */ };
+
 enum engine_task { ENGINE_COMPLETION, ENGINE_EMBEDDING, ENGINE_RERANK };
 
 /* What a client asks for. Made by engine_request_create and filled by the
@@ -106,23 +109,26 @@ struct engine_request {
                               * k-th has index + k and, where a seed is given, seed + k */
     int32_t id_slot;         /* -1: any */
 
-    struct sampler_settings sampling;
-    bool post_sampling_probs; /* n_probs after the chain, not before */
-    int32_t n_predict;        /* -1: the engine's limit */
-    int32_t n_keep;           /* context shift keeps these; -1: the whole prompt */
-    int32_t n_discard;        /* context shift drops these; 0: half */
-    int32_t n_indent;         /* least indentation of a new line, 0: none */
-    int32_t n_cache_reuse;    /* least chunk moved inside the cache, 0: none */
-    int64_t t_max_predict_ms; /* counts once a line has ended; -1: none */
-    int32_t *user_starts;     /* n_user_starts indices in prompt, ascending, where a user's
-                               * message begins; good places for context checkpoints */
+    struct sampler_settings sampling; /* its budget is borrowed until the submission ends */
+    bool post_sampling_probs;         /* n_probs after the chain, not before */
+    int32_t n_predict;                /* -1: the engine's limit */
+    int32_t n_keep;                   /* context shift keeps these; -1: the whole prompt */
+    int32_t n_discard;                /* context shift drops these; 0: half */
+    int32_t n_indent;                 /* least indentation of a new line, 0: none */
+    int32_t n_cache_reuse;            /* least chunk moved inside the cache, 0: none */
+    int64_t t_max_predict_ms;         /* counts once a line has ended; -1: none */
+    int32_t *user_starts;             /* n_user_starts indices in prompt, ascending, where a user's
+                                       * message begins; good places for context checkpoints */
     size_t n_user_starts;
     bool cache_prompt;    /* start from what the slot already holds */
     bool stream;          /* an event for every token */
     bool return_progress; /* PROGRESS events (with stream) */
     struct slice *stop;   /* n_stop stop strings */
     size_t n_stop;
-    int32_t *preserved_tokens; /* control tokens that have text in this answer */
+    uint32_t *stop_borders;    /* the engine's: for each stop string's bytes, one after the
+                                * other, how long the longest end of the string up to there
+                                * is that is also its beginning */
+    int32_t *preserved_tokens; /* ascending: control tokens that have text in this answer */
     size_t n_preserved_tokens;
     const char *completion_id; /* for engine_submit_reasoning_end; may be NULL */
 

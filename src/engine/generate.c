@@ -30,16 +30,29 @@ static size_t find_stop(struct slot *slot, struct slice text, size_t last_token_
     return best;
 }
 
+/* Whether text ends in the beginning of a word. Linear in the word, whatever it is. */
+static bool ends_in_beginning(struct slice text, struct slice word, const uint32_t *borders)
+{
+    size_t same = 0; /* of the word's beginning, at the end of what was looked at */
+    size_t from = text.len > word.len ? text.len - word.len : 0;
+    for (size_t i = from; i < text.len && word.len > 0; i++) {
+        while (same > 0 && (same == word.len || text.data[i] != word.data[same]))
+            same = borders[same - 1];
+        same += text.data[i] == word.data[same];
+    }
+    return same > 0;
+}
+
 /* True when text ends in the beginning of a stop string. */
 static bool may_become_stop(const struct slot *slot, struct slice text)
 {
     const struct engine_request *request = slot->job->request;
+    const uint32_t *borders = request->stop_borders;
     for (size_t i = 0; i < request->n_stop; i++) {
         struct slice word = request->stop[i];
-        size_t longest = word.len < text.len ? word.len : text.len;
-        for (size_t n = longest; n > 0; n--)
-            if (memcmp(text.data + text.len - n, word.data, n) == 0)
-                return true;
+        if (ends_in_beginning(text, word, borders))
+            return true;
+        borders += word.len;
     }
     return false;
 }

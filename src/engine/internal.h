@@ -29,6 +29,8 @@ struct engine_job {
 };
 
 struct engine_job *job_retain(struct engine_job *job);
+/* Work out request->stop_borders, from its arena; false when out of memory. */
+bool job_prepare_stops(struct engine_request *request);
 /* One job for a request, its sampler made; takes the request over. NULL with
  * *err. */
 struct engine_job *job_create(struct engine *engine, struct engine_request *request,
@@ -299,13 +301,15 @@ struct engine {
     atomic_int next_id_task;
     atomic_bool abort_step; /* everything in this step was cancelled */
 
-    /* made by load.c, constant afterwards */
+    /* Made by load.c: the first load sets them, and then nobody, so that others read
+     * them without a lock. So are the settings. */
     struct model_file *file;
     struct tokenizer *tokenizer;
     struct vocab *vocab;
     struct model_info info;
     struct arena info_arena;
     struct worker_pool *pool, *pool_batch;
+    int32_t n_ctx; /* of all slots; 0: not loaded yet */
     int32_t n_ctx_slot, n_ubatch;
     int32_t n_swa; /* context_n_swa */
     struct slot_file_limits file_limits;

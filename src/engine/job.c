@@ -77,10 +77,11 @@ static struct engine_job *new_job(struct engine *engine, struct engine_request *
     return job;
 }
 
-/* The sampler of the k-th completion: the request's settings, its own seed.
- * Made here, on the caller's thread, because parsing a grammar may take long. */
+/* The sampler of the k-th completion: the request's settings, its own seed; first: of
+ * an earlier one, NULL for the first. Made here, on the caller's thread, because
+ * parsing a grammar may take long. */
 static bool make_sampler(struct engine *engine, struct engine_job *job, int32_t k,
-                         struct error *err)
+                         const struct sampler *first, struct error *err)
 {
     if (job->request->task != ENGINE_COMPLETION)
         return true;
@@ -90,7 +91,8 @@ static bool make_sampler(struct engine *engine, struct engine_job *job, int32_t 
         settings.budget = &budget;
     if (settings.seed != SAMPLER_SEED_RANDOM)
         settings.seed += (uint32_t)k;
-    job->sampler = sampler_create(engine->vocab, &settings, engine->n_ctx_slot, err);
+    job->sampler = first ? sampler_create_sibling(first, &settings, engine->n_ctx_slot, err)
+                         : sampler_create(engine->vocab, &settings, engine->n_ctx_slot, err);
     return job->sampler || error_prefix(err, "Failed to initialize samplers");
 }
 
@@ -107,17 +109,46 @@ static bool add_children(struct engine *engine, struct engine_job *job, int32_t 
             return error_memory(err);
         job->children[job->n_children++] = child;
         child->id_parent = job->id_task;
-        if (!make_sampler(engine, child, k, err))
+        if (!make_sampler(engine, child, k, job->sampler, err))
             return false;
     }
     return true;
+}
+
+/* The failure function of Knuth, Morris and Pratt 1977. */
+static void find_borders(struct slice word, uint32_t *borders)
+{
+    size_t length = 0;
+    borders[0] = 0;
+    for (size_t i = 1; i < word.len; i++) {
+        while (length > 0 && word.data[i] != word.data[length])
+            length = borders[length - 1];
+        length += word.data[i] == word.data[length];
+        borders[i] = (uint32_t)length;
+    }
+}
+
+bool job_prepare_stops(struct engine_request *request)
+{
+    size_t n_bytes = 0, at = 0;
+    for (size_t i = 0; i < request->n_stop; i++)
+        n_bytes += request->stop[i].len;
+    request->stop_borders =
+        arena_alloc_array(&request->arena, n_bytes + 1, sizeof *request->stop_borders);
+    for (size_t i = 0; request->stop_borders && i < request->n_stop; i++) {
+        find_borders(request->stop[i], request->stop_borders + at);
+        at += request->stop[i].len;
+    }
+    return request->stop_borders;
 }
 
 struct engine_job *job_create(struct engine *engine, struct engine_request *request,
                               struct engine_mailbox *mailbox, struct error *err)
 {
     atomic_int *references = calloc(1, sizeof *references);
-    struct engine_job *job = references ? new_job(engine, request, references, mailbox, 0) : NULL;
+    struct engine_job *job = references && job_prepare_stops(request)
+                                 ? new_job(engine, request, references, mailbox, 0)
+                                 : NULL;
     if (!job) {
         free(references);
         engine_request_free(request);
@@ -125,8 +156,10 @@ struct engine_job *job_create(struct engine *engine, struct engine_request *requ
         return NULL;
     }
     int32_t n_children = request->n_completions - 1;
-    if (!make_sampler(engine, job, 0, err) ||
-        (n_children > 0 && !add_children(engine, job, n_children, err))) {
+    bool ok = make_sampler(engine, job, 0, NULL, err) &&
+              (n_children <= 0 || add_children(engine, job, n_children, err));
+    request->sampling.budget = NULL; /* its owner does not outlive the submission */
+    if (!ok) {
         engine_job_release(job);
         return NULL;
     }

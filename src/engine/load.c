@@ -107,6 +107,8 @@ static bool check_needs(const struct context_needs *needs, struct error *err)
  * as many texts as have room in it. */
 static void count_slots(struct engine *engine)
 {
+    if (engine->n_slots > 0)
+        return; /* the same after a sleep */
     engine->n_slots = engine->settings.n_parallel;
     if (engine_embeds(engine) && engine->n_slots < MODEL_SEQ_MAX)
         engine->n_slots = MODEL_SEQ_MAX;
@@ -129,41 +131,50 @@ static bool set_control(struct engine *engine, struct error *err)
     return true;
 }
 
-static bool make_context(struct engine *engine, struct error *err)
+/* What others read without a lock: set by the first load and the same ever after,
+ * whatever memory is free when the engine wakes up. */
+static void keep_sizes(struct engine *engine)
 {
-    struct context_settings context = engine->settings.context;
-    context.n_seq_max = engine->n_slots;
-    context.n_shares = engine->settings.n_parallel;
-    if (context.n_ctx == 0)
-        context.n_ctx = engine->info.n_ctx_train;
-    context.pool = engine->pool;
-    context.pool_batch = engine->pool_batch;
-    if (context.n_batch > 0 && context.n_batch < context.n_shares)
-        context.n_batch = context.n_shares;
-    struct context_needs needs;
-    if (!fit_context(engine, &context, &needs, err) || !check_needs(&needs, err) ||
-        !context_create(engine->model, &context, &engine->context, err) ||
-        !set_control(engine, err))
-        return false;
-    context_set_abort(engine->context, nobody_waits, engine);
     int32_t n_ctx = context_n_ctx_seq(engine->context);
     if (n_ctx > engine->info.n_ctx_train && engine->info.n_ctx_train > 0) {
         log_warn("a slot's context (%d) exceeds what the model was trained with (%d): using %d",
                  (int)n_ctx, (int)engine->info.n_ctx_train, (int)engine->info.n_ctx_train);
         n_ctx = engine->info.n_ctx_train;
     }
+    engine->n_ctx = context_n_ctx(engine->context);
     engine->n_ctx_slot = n_ctx;
     engine->n_swa = context_n_swa(engine->context);
     if (engine->settings.context_shift && !kv_can_shift(engine->context)) {
         log_warn("contexts are not shifted: sliding windows keep too little (--swa-full helps)");
         engine->settings.context_shift = false;
     }
-    /* Others read these without a lock: a sleep does not change them. */
-    if (engine->n_ubatch == 0) {
-        engine->n_ubatch = context_n_ubatch(engine->context);
-        engine->pooling = context_pooling(engine->context);
-        slot_file_limits(engine, &engine->file_limits);
-    }
+    engine->n_ubatch = context_n_ubatch(engine->context);
+    engine->pooling = context_pooling(engine->context);
+    slot_file_limits(engine, &engine->file_limits);
+}
+
+static bool make_context(struct engine *engine, struct error *err)
+{
+    struct context_settings context = engine->settings.context;
+    bool is_first = engine->n_ctx == 0;
+    context.n_seq_max = engine->n_slots;
+    context.n_shares = engine->settings.n_parallel;
+    if (!is_first)
+        context.n_ctx = engine->n_ctx;
+    else if (context.n_ctx == 0)
+        context.n_ctx = engine->info.n_ctx_train;
+    context.pool = engine->pool;
+    context.pool_batch = engine->pool_batch;
+    if (context.n_batch > 0 && context.n_batch < context.n_shares)
+        context.n_batch = context.n_shares;
+    struct context_needs needs;
+    if ((is_first && (!fit_context(engine, &context, &needs, err) || !check_needs(&needs, err))) ||
+        !context_create(engine->model, &context, &engine->context, err) ||
+        !set_control(engine, err))
+        return false;
+    context_set_abort(engine->context, nobody_waits, engine);
+    if (is_first)
+        keep_sizes(engine);
     return !engine->settings.warmup || model_warmup(engine->context, err);
 }
 

@@ -35,15 +35,20 @@ void engine_count_decode(struct engine *engine)
     }
 }
 
+static int by_id(const void *a, const void *b)
+{
+    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
+    return (x > y) - (x < y);
+}
+
 bool engine_shows_special(const struct engine *engine, const struct slot *slot, int32_t token)
 {
     const struct engine_request *request = slot->job->request;
     if (engine->settings.print_special)
         return true;
-    for (size_t i = 0; i < request->n_preserved_tokens; i++)
-        if (request->preserved_tokens[i] == token)
-            return true;
-    return false;
+    return request->n_preserved_tokens > 0 &&
+           bsearch(&token, request->preserved_tokens, request->n_preserved_tokens, sizeof token,
+                   by_id) != NULL;
 }
 
 bool engine_embeds(const struct engine *engine)

@@ -299,6 +299,12 @@ bool http_is_stopping(const struct http_exchange *x)
     return atomic_load(&x->server->stopping);
 }
 
+bool http_is_unwanted(void *exchange)
+{
+    const struct http_exchange *x = exchange;
+    return http_is_stopping(x) || http_client_gone(x);
+}
+
 /* ---- the handler's side --------------------------------------------------------------- */
 
 void http_continue(struct http_exchange *x, http_step *step, void *state,

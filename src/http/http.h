@@ -34,6 +34,15 @@ enum http_method { HTTP_GET, HTTP_POST, HTTP_DELETE, HTTP_OPTIONS, HTTP_OTHER };
 
 typedef void http_handler(struct http_exchange *x, void *context);
 
+/* What a handler may cost. Work of one kind never keeps all threads from the kinds
+ * before it, so that a server that is busy with long requests still says that it
+ * lives. Steps count as brief, whatever the handler was. */
+enum http_cost {
+    HTTP_LONG,   /* in the size of what a client sent: JSON, templates, grammars, tokens */
+    HTTP_BRIEF,  /* in what the server holds; may wait for a lock for a moment */
+    HTTP_INSTANT /* some kilobytes written, and no lock that is held for long */
+};
+
 /* HEAD is answered by the GET route. A segment ":name" of a path matches any
  * one segment, see http_param. */
 struct http_route {
@@ -41,6 +50,7 @@ struct http_route {
     const char *path; /* without the prefix */
     http_handler *handler;
     bool is_public; /* needs no key */
+    enum http_cost cost;
 };
 
 /* ---- the server ---------------------------------------------------------- */
@@ -49,7 +59,8 @@ struct http_settings {
     const char *host; /* name or address; ending in ".sock": a Unix socket */
     int32_t port;     /* 0: any free one */
     bool reuse_port;
-    int32_t n_workers;  /* threads for handlers, at least 1 */
+    int32_t n_workers;  /* threads for handlers of any cost, at least 1; a few more are
+                         * reserved for what is brief */
     int32_t timeout_s;  /* a head, a body, or a peer that does not read; 0: none */
     size_t max_body;    /* bytes; 0: 1 GiB */
     const char *prefix; /* in front of every route; "" or NULL: none */
@@ -151,6 +162,10 @@ bool http_client_gone(const struct http_exchange *x);
 /* End the exchange without an answer; the connection is closed. */
 void http_abandon(struct http_exchange *x);
 bool http_is_stopping(const struct http_exchange *x);
+/* Nobody waits for the answer any more: the client is gone, or the server stops.
+ * For a handler at long work, to be asked between its steps; any thread, quick.
+ * exchange is the struct http_exchange (so that it can be handed on as a callback). */
+bool http_is_unwanted(void *exchange);
 
 /* ---- exchanges within an exchange -------------------------------------------- */
 

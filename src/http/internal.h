@@ -39,15 +39,32 @@ struct fields {
 
 enum run_state { RUN_IDLE, RUN_QUEUED, RUN_RUNNING, RUN_AGAIN };
 
+/* What is queued, by its cost; see enum http_cost. */
+enum lane { LANE_INSTANT, LANE_BRIEF, LANE_LONG, N_LANES };
+
+struct run_queue {
+    struct http_exchange *first, *last;
+};
+
+/* Threads that take what is queued in the lanes up to theirs, the cheapest first. */
+struct gang {
+    struct crew *crew;
+    enum lane lane;
+    pthread_cond_t work;
+    int32_t n_idle;   /* waiting, and not called */
+    int32_t n_called; /* told to look, and not awake yet */
+};
+
 struct crew {
     pthread_mutex_t lock;
-    pthread_cond_t work;
+    struct run_queue queues[N_LANES];
+    struct gang gangs[N_LANES];
     pthread_t *threads;
     int32_t n_threads;
-    struct http_exchange *first, *last; /* queued */
     bool stop;
 };
 
+/* n_threads for any work, and the reserved ones. */
 bool crew_start(struct crew *crew, int32_t n_threads, struct error *err);
 void crew_stop(struct crew *crew);
 /* Queue the exchange unless it is; takes a reference while queued. */

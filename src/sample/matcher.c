@@ -356,9 +356,15 @@ bool matcher_accept(struct matcher *m, int32_t token, struct error *err)
         size_t begin;
         if (!VEC_PUSH(&m->held, held) || !str_append_slice(&m->buffer, text))
             return error_memory(err);
-        if (!triggers_on_text(m->shared->triggers, str_slice(&m->buffer), &begin))
+        switch (
+            triggers_on_text(m->shared->triggers, str_slice(&m->buffer), text.len, &begin, err)) {
+        case TRIGGER_FOUND:
+            return wake(m, begin, err);
+        case TRIGGER_NONE:
             return true;
-        return wake(m, begin, err);
+        case TRIGGER_FAILED:
+            return false;
+        }
     }
     if (vocab_is_eog(m->vocab, token))
         return true; /* the text ends, complete or not */

@@ -39,6 +39,10 @@ struct vocab_source {
      * is a token only when a piece equals it. */
     bool (*encode)(const void *context, struct slice text, bool parse_special,
                    struct token_vec *out);
+    /* Append what a text reads as that consists of the token alone, special tokens
+     * written out: without the space that encoding puts in front, say. May be NULL:
+     * then it is the piece. False when out of memory. */
+    bool (*text_alone)(const void *context, int32_t token, struct str *out);
     /* Never to be generated, by the model's own word; copied. */
     const int32_t *suppressed;
     size_t n_suppressed;
@@ -78,7 +82,13 @@ char sampler_kind_letter(enum sampler_kind kind);
 bool sampler_kind_from_name(struct slice name, enum sampler_kind *kind);
 bool sampler_kind_from_letter(char letter, enum sampler_kind *kind);
 
-enum { SAMPLER_ORDER_MAX = 64 }; /* longer lists are refused */
+/* Longer lists are refused: they are gone through for every token, while others
+ * wait for theirs. */
+enum {
+    SAMPLER_ORDER_MAX = 64,
+    SAMPLER_PROBS_MAX = 1024,           /* n_probs */
+    SAMPLER_REASONING_TOKENS_MAX = 4096 /* of each: the start, all ends, what is forced */
+};
 
 #define SAMPLER_SEED_RANDOM 0xFFFFFFFFu
 
@@ -173,9 +183,16 @@ struct sampler;
  * repeat_last_n < 0 itself or passes it here, n_ctx counts).
  * Fails with ERR_INVALID that names the field (a NaN, a penalty out of range),
  * ERR_FORMAT for a grammar that does not parse ("failed to parse grammar" with
- * line and column), ERR_LIMIT for one that is too large. */
+ * line and column), ERR_LIMIT for one that is too large and for lists that are longer
+ * than what may be looked through for every token; the message says the limit. */
 struct sampler *sampler_create(const struct vocab *vocab, const struct sampler_settings *settings,
                                int32_t n_ctx, struct error *err);
+/* A further sampler for the same settings, but for the seed, beside one that was not
+ * used yet: as sampler_create makes it, in less time and memory. What is fixed (the
+ * grammar, the sequence breakers) is shared. */
+struct sampler *sampler_create_sibling(const struct sampler *first,
+                                       const struct sampler_settings *settings, int32_t n_ctx,
+                                       struct error *err);
 void sampler_free(struct sampler *s);
 /* A copy with all state: same history, random numbers, grammar position. */
 struct sampler *sampler_clone(const struct sampler *s, struct error *err);

@@ -1,4 +1,5 @@
 /* sampler.c - the chain: reasoning budget, grammar, stages, in their order. */
+#include "sample/dry_breakers.h"
 #include "sample/grammar.h"
 #include "sample/reasoning.h"
 #include "sample/stage.h"
@@ -11,8 +12,9 @@ struct sampler {
     struct stage *stages; /* [n_stages], owned */
     size_t n_stages;
     uint32_t seed;
-    struct matcher *matcher;     /* NULL: no grammar */
-    struct reasoning *reasoning; /* NULL: no budget */
+    struct matcher *matcher;       /* NULL: no grammar */
+    struct reasoning *reasoning;   /* NULL: no budget */
+    struct dry_breakers *breakers; /* a reference; NULL: DRY is off */
     bool grammar_lazy;
 };
 
@@ -29,6 +31,46 @@ static stage_maker *const makers[SAMPLER_KIND_COUNT] = {
     [SAMPLER_INFILL] = stage_infill,
 };
 
+static bool check_length(const char *name, size_t n, size_t most, struct error *err)
+{
+    return n <= most ||
+           error_set(err, ERR_LIMIT, "%s: there are %zu, more than %zu", name, n, most);
+}
+
+static size_t count_tokens(const struct token_run *runs, size_t n)
+{
+    size_t sum = n; /* an empty one is looked at, too */
+    for (size_t i = 0; i < n; i++)
+        sum += runs[i].n;
+    return sum;
+}
+
+/* What is looked through for every token has a limit. */
+static bool check_lengths(const struct vocab *vocab, const struct sampler_settings *set,
+                          struct error *err)
+{
+    size_t n_ends = count_tokens(set->reasoning_ends, set->n_reasoning_ends);
+    size_t n_probs = set->n_probs > 0 ? (size_t)set->n_probs : 0;
+    const struct {
+        const char *name;
+        size_t n, most;
+    } rows[] = {
+        {"samplers", set->n_samplers, SAMPLER_ORDER_MAX},
+        {"n_probs", n_probs, SAMPLER_PROBS_MAX},
+        {"logit_bias", set->n_logit_bias, 2 * (size_t)vocab->n_tokens + 4096},
+        {"dry_sequence_breakers", set->n_dry_sequence_breakers, DRY_BREAKERS_MAX},
+        {"tokens of reasoning_budget_start_tag", set->reasoning_start.n,
+         SAMPLER_REASONING_TOKENS_MAX},
+        {"tokens of reasoning_budget_end_tags", n_ends, SAMPLER_REASONING_TOKENS_MAX},
+        {"tokens of reasoning_budget_message", set->reasoning_forced.n,
+         SAMPLER_REASONING_TOKENS_MAX},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (!check_length(rows[i].name, rows[i].n, rows[i].most, err))
+            return false;
+    return true;
+}
+
 static bool check_settings(const struct sampler_settings *set, struct error *err)
 {
     float repeat = set->repeat_penalty;
@@ -40,8 +82,6 @@ static bool check_settings(const struct sampler_settings *set, struct error *err
         return error_set(err, ERR_INVALID, "penalty_present must be finite");
     if (set->mirostat < 0 || set->mirostat > 2)
         return error_set(err, ERR_INVALID, "mirostat must be 0, 1 or 2");
-    if (set->n_samplers > SAMPLER_ORDER_MAX)
-        return error_set(err, ERR_LIMIT, "samplers: at most %d may be listed", SAMPLER_ORDER_MAX);
     const struct {
         const char *name;
         float value;
@@ -110,33 +150,59 @@ static struct sampler *allocate(const struct vocab *vocab, size_t n_stages)
     return s;
 }
 
+/* A sampler with its stages. Takes the reference to the breakers. */
+static struct sampler *with_stages(const struct vocab *vocab, const struct sampler_settings *set,
+                                   int32_t n_ctx, struct dry_breakers *breakers, struct error *err)
+{
+    struct sampler *s = allocate(vocab, SAMPLER_ORDER_MAX + 3);
+    if (!s) {
+        dry_breakers_drop(breakers);
+        error_memory(err);
+        return NULL;
+    }
+    s->breakers = breakers;
+    s->seed = set->seed == SAMPLER_SEED_RANDOM ? random_fresh_seed() : set->seed;
+    s->grammar_lazy = set->grammar_lazy;
+    struct stage_inputs in = {vocab, set, s->seed, n_ctx, breakers};
+    if (add_stages(s, &in))
+        return s;
+    error_memory(err);
+    sampler_free(s);
+    return NULL;
+}
+
 struct sampler *sampler_create(const struct vocab *vocab, const struct sampler_settings *set,
                                int32_t n_ctx, struct error *err)
 {
+    struct dry_breakers *breakers = NULL;
     if (vocab->n_tokens <= 0) {
         error_set(err, ERR_STATE, "the model has no vocabulary to sample from");
         return NULL;
     }
-    if (!check_settings(set, err))
+    if (!check_settings(set, err) || !check_lengths(vocab, set, err) ||
+        (dry_is_on(set, n_ctx) && !(breakers = dry_breakers_create(vocab, set, err))))
         return NULL;
-    struct sampler *s = allocate(vocab, SAMPLER_ORDER_MAX + 3);
-    if (!s) {
-        error_memory(err);
-        return NULL;
-    }
-    s->seed = set->seed == SAMPLER_SEED_RANDOM ? random_fresh_seed() : set->seed;
-    s->grammar_lazy = set->grammar_lazy;
-    struct stage_inputs in = {vocab, set, s->seed, n_ctx};
-    if (!add_stages(s, &in)) {
-        error_memory(err);
-        goto fail;
-    }
-    if (!matcher_create(vocab, set, &s->matcher, err) ||
-        !reasoning_create(vocab, set, &s->reasoning, err))
-        goto fail;
-    return s;
-fail:
+    struct sampler *s = with_stages(vocab, set, n_ctx, breakers, err);
+    if (s && matcher_create(vocab, set, &s->matcher, err) &&
+        reasoning_create(vocab, set, &s->reasoning, err))
+        return s;
     sampler_free(s);
+    return NULL;
+}
+
+struct sampler *sampler_create_sibling(const struct sampler *first,
+                                       const struct sampler_settings *set, int32_t n_ctx,
+                                       struct error *err)
+{
+    struct dry_breakers *breakers = first->breakers ? dry_breakers_hold(first->breakers) : NULL;
+    struct sampler *s = with_stages(first->vocab, set, n_ctx, breakers, err);
+    if (!s)
+        return NULL;
+    if ((!first->matcher || (s->matcher = matcher_clone(first->matcher))) &&
+        (!first->reasoning || (s->reasoning = reasoning_clone(first->reasoning))))
+        return s;
+    sampler_free(s);
+    error_memory(err);
     return NULL;
 }
 
@@ -154,6 +220,7 @@ void sampler_free(struct sampler *s)
     for (size_t i = 0; s->stages && i < s->n_stages; i++)
         free_stage(&s->stages[i]);
     free(s->stages);
+    dry_breakers_drop(s->breakers);
     candidates_free(&s->candidates);
     matcher_free(s->matcher);
     reasoning_free(s->reasoning);
@@ -167,6 +234,7 @@ struct sampler *sampler_clone(const struct sampler *from, struct error *err)
         goto memory;
     s->seed = from->seed;
     s->grammar_lazy = from->grammar_lazy;
+    s->breakers = from->breakers ? dry_breakers_hold(from->breakers) : NULL;
     for (size_t i = 0; i < from->n_stages; i++) {
         const struct stage_kind *kind = from->stages[i].kind;
         void *state = stage_new(&s->stages[i], kind);

@@ -10,6 +10,13 @@ void *stage_new(struct stage *out, const struct stage_kind *kind)
     return out->state;
 }
 
+size_t window_length(int32_t last_n, int32_t n_ctx)
+{
+    int32_t most = n_ctx > WINDOW_MAX ? n_ctx : WINDOW_MAX;
+    int32_t length = last_n < 0 ? n_ctx : last_n;
+    return length <= 0 ? 0 : (size_t)(length < most ? length : most);
+}
+
 void window_push(struct window *w, int32_t token)
 {
     /* Out of memory the oldest tokens are forgotten early: a penalty weaker by

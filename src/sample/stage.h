@@ -22,14 +22,19 @@ struct stage {
 };
 
 struct sampler_settings;
+struct dry_breakers;
 
 /* What the constructors share. */
 struct stage_inputs {
     const struct vocab *vocab;
     const struct sampler_settings *settings;
-    uint32_t seed; /* the one really used */
-    int32_t n_ctx; /* what -1 means for the last_n settings */
+    uint32_t seed;                 /* the one really used */
+    int32_t n_ctx;                 /* what -1 means for the last_n settings */
+    struct dry_breakers *breakers; /* NULL where DRY is off */
 };
+
+/* Whether the settings make a stage of DRY, which needs its breakers. */
+bool dry_is_on(const struct sampler_settings *settings, int32_t n_ctx);
 
 /* Each makes its stage, or leaves kind NULL where the settings turn it off;
  * false when out of memory. */
@@ -64,6 +69,12 @@ static inline int32_t window_at(const struct window *w, size_t i)
     return w->tokens.data[w->tokens.n - 1 - i];
 }
 
+/* What is looked through for every token is as long as the context, or this long where
+ * that is shorter: what a context that is shifted has seen has no end. */
+enum { WINDOW_MAX = 1 << 16 };
+
+/* n_max for a setting of the last n tokens; < 0: the context. */
+size_t window_length(int32_t last_n, int32_t n_ctx);
 void window_push(struct window *w, int32_t token);
 bool window_clone(struct window *to, const struct window *from);
 

@@ -147,8 +147,8 @@ static const struct stage_kind penalty_kind = {.name = "penalties",
 bool stage_penalties(const struct stage_inputs *in, struct stage *out)
 {
     const struct sampler_settings *set = in->settings;
-    int32_t last_n = set->repeat_last_n < 0 ? in->n_ctx : set->repeat_last_n;
-    if (last_n <= 0 || (set->repeat_penalty == 1.0f && set->frequency_penalty == 0.0f &&
+    size_t last_n = window_length(set->repeat_last_n, in->n_ctx);
+    if (last_n == 0 || (set->repeat_penalty == 1.0f && set->frequency_penalty == 0.0f &&
                         set->presence_penalty == 0.0f))
         return true;
     struct penalty_state *s = stage_new(out, &penalty_kind);
@@ -157,7 +157,7 @@ bool stage_penalties(const struct stage_inputs *in, struct stage *out)
     s->repeat = set->repeat_penalty;
     s->frequency = set->frequency_penalty;
     s->presence = set->presence_penalty;
-    s->window.n_max = (size_t)last_n;
+    s->window.n_max = last_n;
     s->n_tokens = in->vocab->n_tokens;
     s->counts = calloc((size_t)s->n_tokens + 1, sizeof *s->counts);
     return s->counts;

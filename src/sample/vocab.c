@@ -179,3 +179,10 @@ bool vocab_encode(const struct vocab *v, struct slice text, bool parse_special,
             return VEC_PUSH(out, i);
     return false;
 }
+
+bool vocab_text_alone(const struct vocab *v, int32_t token, struct str *out)
+{
+    if (v->source.text_alone)
+        return v->source.text_alone(v->source.context, token, out);
+    return str_append_slice(out, vocab_piece(v, token));
+}

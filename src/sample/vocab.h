@@ -53,4 +53,8 @@ static inline struct slice vocab_piece(const struct vocab *v, int32_t token)
 bool vocab_encode(const struct vocab *v, struct slice text, bool parse_special,
                   struct token_vec *out);
 
+/* What the token reads as when a text consists of it alone, appended to out; its
+ * piece where the source does not say. False when out of memory. */
+bool vocab_text_alone(const struct vocab *v, int32_t token, struct str *out);
+
 #endif

@@ -24,6 +24,11 @@ static bool encode(const void *context, struct slice text, bool parse_special,
     return text_encode(context, text, parse_special ? TEXT_PARSE_SPECIAL : 0, out, NULL);
 }
 
+static bool text_alone(const void *context, int32_t token, struct str *out)
+{
+    return text_decode(context, &token, 1, TEXT_SHOW_SPECIAL, out, NULL);
+}
+
 struct vocab *vocab_from_tokenizer(const struct tokenizer *tok, struct error *err)
 {
     const struct special_tokens *special = tokenizer_special(tok);
@@ -34,7 +39,8 @@ struct vocab *vocab_from_tokenizer(const struct tokenizer *tok, struct error *er
                                   .piece = piece,
                                   .is_eog = is_eog,
                                   .is_hidden = is_hidden,
-                                  .encode = encode};
+                                  .encode = encode,
+                                  .text_alone = text_alone};
     source.suppressed = tokenizer_suppressed(tok, &source.n_suppressed);
     return vocab_create(&source, err);
 }

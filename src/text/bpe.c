@@ -165,8 +165,8 @@ bool bpe_encode(struct encoder *e, struct slice piece)
     }
     if (!split_characters(e, piece))
         return false;
-    if (!merge_run(&e->merge, rule, &tok->bpe))
-        return error_memory(e->err);
+    if (!merge_run(&e->merge, rule, &tok->bpe, e->budget, e->err))
+        return false;
     bool in_unk = false;
     const struct symbol *symbols = e->merge.symbols.data;
     for (size_t i = 0; i < piece.len; i += symbols[i].len) {

@@ -78,19 +78,28 @@ static bool consider_again(struct merge_scratch *s, size_t at, merge_rule *rule,
     return true;
 }
 
-bool merge_run(struct merge_scratch *s, merge_rule *rule, const void *model)
+/* Symbols that make a step of a budget: the longest text there may be is far
+ * within what a request may cost. */
+enum { SYMBOLS_PER_STEP = 16 };
+
+bool merge_run(struct merge_scratch *s, merge_rule *rule, const void *model, struct budget *budget,
+               struct error *err)
 {
     struct symbol *symbols = s->symbols.data;
-    size_t n = s->symbols.n;
+    size_t n = s->symbols.n, n_looked = 0;
     bool added;
     s->heap.n = 0;
+    if (!budget_step(budget, n / SYMBOLS_PER_STEP, err))
+        return false;
     for (size_t i = 0; i < n; i += symbols[i].len)
         if (!consider(s, i, rule, model, &added))
-            return false;
+            return error_memory(err);
     for (size_t i = s->heap.n / CHILDREN + 1; i-- > 0;)
         if (i < s->heap.n)
             sift_down(s->heap.data, s->heap.n, i);
     while (s->heap.n) {
+        if (++n_looked % SYMBOLS_PER_STEP == 0 && !budget_step(budget, 1, err))
+            return false;
         struct merge_candidate c = s->heap.data[0];
         s->heap.data[0] = s->heap.data[--s->heap.n];
         if (s->heap.n)
@@ -109,7 +118,7 @@ bool merge_run(struct merge_scratch *s, merge_rule *rule, const void *model)
             left[c.len].prev = (uint32_t)at;
         if ((at > 0 && !consider_again(s, left->prev, rule, model)) ||
             !consider_again(s, at, rule, model))
-            return false;
+            return error_memory(err);
     }
     return true;
 }

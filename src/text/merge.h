@@ -3,6 +3,7 @@
 #ifndef MLXCEL_TEXT_MERGE_H
 #define MLXCEL_TEXT_MERGE_H
 
+#include "base/budget.h"
 #include "base/vec.h"
 
 #include <stdint.h>
@@ -37,9 +38,11 @@ typedef bool merge_rule(const void *model, size_t begin, const struct symbol *le
                         const struct symbol *right, uint32_t *priority, int32_t *id);
 
 /* Join neighbours until no rule applies, always the pair of the smallest
- * priority, the leftmost first among equals. False when out of memory.
- * Cost: O(n log n). */
-bool merge_run(struct merge_scratch *scratch, merge_rule *rule, const void *model);
+ * priority, the leftmost first among equals. False with *err when out of memory or
+ * when the budget (NULL: none) ends the work. Cost: O(n log n); a step of the budget
+ * for some symbols. */
+bool merge_run(struct merge_scratch *scratch, merge_rule *rule, const void *model,
+               struct budget *budget, struct error *err);
 
 void merge_scratch_free(struct merge_scratch *scratch);
 

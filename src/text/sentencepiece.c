@@ -45,8 +45,8 @@ bool sentencepiece_encode(struct encoder *e, struct slice piece)
         at += len;
     }
     struct context context = {tok, piece.data};
-    if (!merge_run(&e->merge, rule, &context))
-        return error_memory(e->err);
+    if (!merge_run(&e->merge, rule, &context, e->budget, e->err))
+        return false;
     const struct symbol *symbols = e->merge.symbols.data;
     for (size_t i = 0; i < piece.len; i += symbols[i].len) {
         struct slice text = {piece.data + i, symbols[i].len};

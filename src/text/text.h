@@ -7,6 +7,7 @@
 #ifndef MLXCEL_TEXT_TEXT_H
 #define MLXCEL_TEXT_TEXT_H
 
+#include "base/budget.h"
 #include "base/error.h"
 #include "base/slice.h"
 #include "base/str.h"
@@ -98,6 +99,12 @@ struct text_range {
 bool text_encode_ranges(const struct tokenizer *tok, struct slice text, unsigned flags,
                         const struct text_range *plain, size_t n_plain, struct token_vec *out,
                         struct error *err);
+
+/* The same within a budget (NULL: none), which says whether anybody still waits for
+ * a text that is long: ERR_CANCELLED when nobody does. */
+bool text_encode_within(const struct tokenizer *tok, struct slice text, unsigned flags,
+                        const struct text_range *plain, size_t n_plain, struct budget *budget,
+                        struct token_vec *out, struct error *err);
 
 /* The bytes one token stands for, as they come in a stream: possibly not whole
  * characters. Control tokens give nothing unless special. Ids outside the

@@ -323,6 +323,9 @@ static bool encode_piece(struct encoder *e, struct slice piece)
     }
 }
 
+/* Pieces that make a step of a budget; long ones take more of their own. */
+enum { PIECES_PER_STEP = 4 };
+
 /* Cut e->pieces, whose text is set, and encode the pieces. */
 static bool encode_pieces(struct encoder *e, bool is_first)
 {
@@ -334,7 +337,8 @@ static bool encode_pieces(struct encoder *e, bool is_first)
     e->room -= e->pieces.text.len;
     for (size_t i = 0; i < e->pieces.list.n; i++) {
         struct piece p = e->pieces.list.data[i];
-        if (!encode_piece(e, (struct slice){e->pieces.text.data + p.begin, p.end - p.begin}))
+        if ((i % PIECES_PER_STEP == 0 && !budget_step(e->budget, 1, e->err)) ||
+            !encode_piece(e, (struct slice){e->pieces.text.data + p.begin, p.end - p.begin}))
             return false;
     }
     return true;
@@ -411,7 +415,9 @@ static bool encode_all(struct encoder *e, struct slice text, unsigned flags)
     ok = ok && partition_run(tok, text, parse_special, false, &e->plain, &parts, e->err);
     for (size_t i = 0; ok && i < parts.n; i++) {
         struct fragment f = parts.data[i];
-        if (f.id >= 0)
+        if (!budget_step(e->budget, 1, e->err))
+            ok = false;
+        else if (f.id >= 0)
             ok = emit(e, f.id);
         else
             ok = encode_text(e, (struct slice){text.data + f.begin, f.end - f.begin}, f.begin,
@@ -427,12 +433,19 @@ static bool encode_all(struct encoder *e, struct slice text, unsigned flags)
 bool text_encode(const struct tokenizer *tok, struct slice text, unsigned flags,
                  struct token_vec *out, struct error *err)
 {
-    return text_encode_ranges(tok, text, flags, NULL, 0, out, err);
+    return text_encode_within(tok, text, flags, NULL, 0, NULL, out, err);
 }
 
 bool text_encode_ranges(const struct tokenizer *tok, struct slice text, unsigned flags,
                         const struct text_range *plain, size_t n_plain, struct token_vec *out,
                         struct error *err)
+{
+    return text_encode_within(tok, text, flags, plain, n_plain, NULL, out, err);
+}
+
+bool text_encode_within(const struct tokenizer *tok, struct slice text, unsigned flags,
+                        const struct text_range *plain, size_t n_plain, struct budget *budget,
+                        struct token_vec *out, struct error *err)
 {
     if (tok->type == VOCAB_NONE)
         return error_set(err, ERR_UNSUPPORTED,
@@ -442,7 +455,8 @@ bool text_encode_ranges(const struct tokenizer *tok, struct slice text, unsigned
                          text.len);
     struct str clean = {0};
     size_t before = out->n;
-    struct encoder e = {.tok = tok, .out = out, .err = err, .room = text_room(text.len)};
+    struct encoder e = {
+        .tok = tok, .out = out, .budget = budget, .err = err, .room = text_room(text.len)};
     bool ok = ranges_read(plain, n_plain, text.len, &e.plain) || error_memory(err);
     if (ok && !utf8_is_valid(text)) {
         ok = ranges_sanitize(&e.plain, text, &clean) || error_memory(err);

@@ -134,6 +134,7 @@ struct encoder {
     struct ranges plain;      /* of the text: where no control token is read */
     struct ranges normalized; /* the same of the normalized part */
     struct token_vec *out;
+    struct budget *budget; /* NULL: none */
     struct error *err;
 };
 

@@ -51,12 +51,19 @@ static void offer(struct best *at, double score, int32_t id, size_t from)
         *at = (struct best){score, id, (uint32_t)from};
 }
 
-static void search(const struct tokenizer *tok, struct slice text, struct best *best)
+/* Characters that make a step of a budget. */
+enum { CHARACTERS_PER_STEP = 16 };
+
+static bool search(struct encoder *e, struct slice text, struct best *best)
 {
+    const struct tokenizer *tok = e->tok;
+    size_t n_looked = 0;
     const struct unigram *u = &tok->unigram;
     for (size_t i = 0; i <= text.len; i++)
         best[i] = (struct best){i ? -DBL_MAX : 0, tok->special.unk, 0};
     for (size_t at = 0; at < text.len;) {
+        if (++n_looked % CHARACTERS_PER_STEP == 0 && !budget_step(e->budget, 1, e->err))
+            return false;
         uint32_t codepoint;
         size_t char_len = utf8_decode(text.data + at, text.len - at, &codepoint, NULL);
         bool found_char = false;
@@ -80,6 +87,7 @@ static void search(const struct tokenizer *tok, struct slice text, struct best *
                   at);
         at += char_len;
     }
+    return true;
 }
 
 /* A token of the best way. */
@@ -112,9 +120,8 @@ bool unigram_encode(struct encoder *e, struct slice text)
     struct best *best = malloc((text.len + 1) * sizeof *best);
     if (!best)
         return error_memory(e->err);
-    search(tok, text, best);
+    bool ok = search(e, text, best);
     /* The way back from the end, then read in the order of the text. */
-    bool ok = true;
     VEC(struct hop) hops = {0};
     for (size_t end = text.len; ok && end > 0; end = best[end].from) {
         uint32_t from = best[end].from;

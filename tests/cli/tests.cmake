@@ -28,6 +28,21 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   set_tests_properties(cli.markers PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
 endif()
 if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.expensive COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/expensive.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.expensive PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.limits COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/limits.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.limits PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.streams COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/streams.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.streams PROPERTIES TIMEOUT 300 SKIP_RETURN_CODE 77)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   add_test(NAME cli.embeddings COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/embeddings.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
   set_tests_properties(cli.embeddings PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)

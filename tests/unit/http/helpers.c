@@ -232,11 +232,16 @@ static void outer_route(struct http_exchange *x, void *context)
 }
 
 static const struct http_route routes[] = {
-    {HTTP_GET, "/health", health, true},        {HTTP_POST, "/echo", echo, false},
-    {HTTP_GET, "/wait", wait_route, false},     {HTTP_POST, "/wait", wait_route, false},
-    {HTTP_GET, "/stream", stream_route, false}, {HTTP_GET, "/silent", silent_route, false},
-    {HTTP_POST, "/form", form, false},          {HTTP_POST, "/outer", outer_route, false},
-    {HTTP_GET, "/item/:id", item, false},       {HTTP_GET, "/flood", flood_route, false},
+    {HTTP_GET, "/health", health, true, HTTP_INSTANT},
+    {HTTP_POST, "/echo", echo, false, HTTP_LONG},
+    {HTTP_GET, "/wait", wait_route, false, HTTP_LONG},
+    {HTTP_POST, "/wait", wait_route, false, HTTP_LONG},
+    {HTTP_GET, "/stream", stream_route, false, HTTP_LONG},
+    {HTTP_GET, "/silent", silent_route, false, HTTP_LONG},
+    {HTTP_POST, "/form", form, false, HTTP_LONG},
+    {HTTP_POST, "/outer", outer_route, false, HTTP_LONG},
+    {HTTP_GET, "/item/:id", item, false, HTTP_LONG},
+    {HTTP_GET, "/flood", flood_route, false, HTTP_LONG},
 };
 
 struct http_settings house_settings(struct house *house)
