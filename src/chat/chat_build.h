@@ -38,6 +38,18 @@ bool chat_build_end(struct chat_build *b, peg_id root, bool grammar, bool lazy);
 void chat_build_continue(struct chat_build *b, const char *opening, const char *think_start,
                          const char *think_end);
 
+/* The generation prompt opens a thought with start and does not close it. */
+bool chat_build_in_thought(const struct chat_build *b, struct slice start, struct slice end);
+/* A thought that is optional, but not where a call is required and the prompt has
+ * opened one: a grammar that could skip it would take its text for content, in
+ * which the call may begin, and the parser would not. */
+peg_id chat_build_thought(struct chat_build *b, peg_id thought, struct slice start,
+                          struct slice end);
+/* Content up to the first of the texts; where a call is required, a thought that
+ * begins with think is none. */
+peg_id chat_content_before(struct chat_build *b, const struct slice *texts, size_t n,
+                           struct slice think);
+
 /* Texts for chat_build_thinking and chat_build_preserve. */
 #define TOKENS(...) ((const char *const[]){__VA_ARGS__, NULL})
 

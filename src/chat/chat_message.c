@@ -124,15 +124,12 @@ static struct chat_tool_call *current(struct reader *r)
 
 static void take_name(struct reader *r, struct slice name)
 {
-    struct slice trimmed = name;
-    while (trimmed.len && isspace((unsigned char)trimmed.data[trimmed.len - 1]))
-        trimmed.len--;
     if (r->named) {
-        set(&current(r)->name, trimmed);
+        set(&current(r)->name, name);
         return;
     }
-    set(&r->call.name, trimmed);
-    if (trimmed.len == 0)
+    set(&r->call.name, name);
+    if (name.len == 0)
         return;
     if (r->call.arguments.len == 0)
         str_append_char(&r->call.arguments, '{');
@@ -165,7 +162,7 @@ static void take_arg_name(struct reader *r, struct slice name)
     if (r->n_arguments++ > 0)
         str_append_char(args, ',');
     str_append_char(args, '"');
-    message_json_escape(args, chat_trim(name));
+    message_json_escape(args, name);
     str_append_text(args, "\":");
 }
 

@@ -345,7 +345,7 @@ static void append_other_keys(struct str *out, const struct key_trie *t, const c
         if (!longer || !plain_key_char(seen[j]))
             continue;
         str_append_text(out, first ? "[" : " | [");
-        append_class_char(out, seen[j]);
+        grammar_append_class_char(out, seen[j]);
         str_append_char(out, ']');
         if (goes_on && depth < 100) {
             str_append_text(out, " (");
@@ -361,7 +361,7 @@ static void append_other_keys(struct str *out, const struct key_trie *t, const c
     str_append_text(out, first ? "[^\"\\\\\\x7F\\x00-\\x1F" : " | [^\"\\\\\\x7F\\x00-\\x1F");
     for (size_t j = 0; j < n_seen; j++)
         if (plain_key_char(seen[j]))
-            append_class_char(out, seen[j]);
+            grammar_append_class_char(out, seen[j]);
     str_append_text(out, "] char*");
 }
 
