@@ -88,6 +88,29 @@ static size_t last_of(struct slice in, struct slice text)
     return SIZE_MAX;
 }
 
+bool chat_build_reads_thoughts(const struct chat_build *b)
+{
+    return b->extract || b->in->schema;
+}
+
+peg_id chat_thought_text(struct chat_build *b, peg_id text)
+{
+    return b->extract ? peg_tag(b->g, TAG_REASONING, text) : text;
+}
+
+peg_id chat_thought_whole(struct chat_build *b, peg_id thought)
+{
+    return b->extract ? thought : peg_tag(b->g, TAG_CONTENT, thought);
+}
+
+peg_id chat_thought_between(struct chat_build *b, const char *start, const char *end)
+{
+    struct peg *g = b->g;
+    peg_id text = chat_thought_text(b, peg_until(g, end));
+    return peg_optional(g,
+                        chat_thought_whole(b, SEQ(g, peg_text(g, start), text, peg_text(g, end))));
+}
+
 bool chat_build_in_thought(const struct chat_build *b, struct slice start, struct slice end)
 {
     struct slice prompt = str_slice(&b->out->generation_prompt);

@@ -38,6 +38,15 @@ bool chat_build_end(struct chat_build *b, peg_id root, bool grammar, bool lazy);
 void chat_build_continue(struct chat_build *b, const char *opening, const char *think_start,
                          const char *think_end);
 
+/* Thoughts are read apart from content: where reasoning is extracted, and where the
+ * content must fit a format, which must not be looked for in a thought. */
+bool chat_build_reads_thoughts(const struct chat_build *b);
+/* The text of a thought, tagged as reasoning where that is extracted; and all of it
+ * with its markers, else tagged as content. */
+peg_id chat_thought_text(struct chat_build *b, peg_id text);
+peg_id chat_thought_whole(struct chat_build *b, peg_id thought);
+/* A thought between two markers, or none. */
+peg_id chat_thought_between(struct chat_build *b, const char *start, const char *end);
 /* The generation prompt opens a thought with start and does not close it. */
 bool chat_build_in_thought(const struct chat_build *b, struct slice start, struct slice end);
 /* A thought that is optional, but not where a call is required and the prompt has

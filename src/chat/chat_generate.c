@@ -35,15 +35,16 @@ static peg_id build_reasoning(struct generator *z)
 {
     struct peg *g = z->b.g;
     const struct chat_analysis *a = z->a;
-    if (!z->b.extract || a->reasoning == REASONING_NONE || a->reasoning_end.len == 0)
+    if (!chat_build_reads_thoughts(&z->b) || a->reasoning == REASONING_NONE ||
+        a->reasoning_end.len == 0)
         return PEG_NOTHING;
     peg_id thought =
-        SEQ(g, peg_tag(g, TAG_REASONING, peg_until_slice(g, chat_trim(a->reasoning_end))),
+        SEQ(g, chat_thought_text(&z->b, peg_until_slice(g, chat_trim(a->reasoning_end))),
             loosely(z, a->reasoning_end));
     if (a->reasoning_start.len)
         thought = SEQ(g, loosely(z, a->reasoning_start), thought);
-    return chat_build_thought(&z->b, thought, chat_trim(a->reasoning_start),
-                              chat_trim(a->reasoning_end));
+    return chat_build_thought(&z->b, chat_thought_whole(&z->b, thought),
+                              chat_trim(a->reasoning_start), chat_trim(a->reasoning_end));
 }
 
 static peg_id content_until(struct generator *z, struct slice text)

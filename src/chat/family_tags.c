@@ -127,6 +127,12 @@ static peg_id qwen_thought(struct chat_build *b, const struct texts *starts)
     struct peg *g = b->g;
     struct slice ends[2] = {SLICE("</think>"), SLICE("<tool_call>")};
     peg_id inner = peg_until_any(g, ends, 2), call = peg_text(g, "<tool_call>");
+    if (b->in->schema) {
+        inner = chat_thought_text(b, peg_until(g, "</think>"));
+        peg_id thought =
+            SEQ(g, peg_text(g, "<think>"), peg_space(g), inner, peg_text(g, "</think>"));
+        return peg_optional(g, chat_thought_whole(b, thought));
+    }
     if (b->required && b->with_tools) {
         struct texts all = {0};
         struct peg_ids calls = {0};
@@ -168,7 +174,9 @@ bool family_qwen_coder(const struct chat_inputs *in, struct chat_prompt *out, st
     chat_build_delimiter(&b, "system", "<|im_start|>system");
     chat_build_continue(&b, opening, thinks ? "<think>\n" : "", thinks ? "\n</think>\n\n" : "");
     struct texts starts = qwen_starts(&b);
-    peg_id thought = thinks && b.extract ? qwen_thought(&b, &starts) : PEG_NOTHING, body;
+    peg_id thought =
+               thinks && chat_build_reads_thoughts(&b) ? qwen_thought(&b, &starts) : PEG_NOTHING,
+           body;
     if (in->schema)
         body = chat_response(&b, "response-format");
     else
@@ -176,7 +184,7 @@ bool family_qwen_coder(const struct chat_inputs *in, struct chat_prompt *out, st
     VEC_FREE(&starts);
     return chat_build_end(&b, SEQ(g, peg_text(g, opening), chat_spaced(&b, thought, body)),
                           in->schema || b.with_tools,
-                          in->tools && in->tool_choice == CHAT_TOOLS_AUTO);
+                          !in->schema && in->tool_choice == CHAT_TOOLS_AUTO);
 }
 
 /* ---- MiniCPM5 ------------------------------------------------------------ */
@@ -231,10 +239,11 @@ bool family_minicpm(const struct chat_inputs *in, struct chat_prompt *out, struc
     chat_build_delimiter(&b, "system", "<|im_start|>system");
     chat_build_continue(&b, opening, "<think>\n", "\n</think>\n\n");
     peg_id thought = PEG_NOTHING, body;
-    if (b.extract) {
+    if (chat_build_reads_thoughts(&b)) {
         thought = chat_spaced(&b, peg_text(g, "<think>"),
-                              peg_tag(g, TAG_REASONING, peg_until(g, "</think>")));
-        thought = SEQ(g, chat_spaced(&b, thought, peg_text(g, "</think>")), peg_space(g));
+                              chat_thought_text(&b, peg_until(g, "</think>")));
+        thought = chat_thought_whole(&b, chat_spaced(&b, thought, peg_text(g, "</think>")));
+        thought = SEQ(g, thought, peg_space(g));
     }
     if (in->schema) {
         body = chat_response(&b, "response-format");
@@ -301,7 +310,7 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
     chat_build_continue(&b, opening, " to=self<|message|>",
                         "<|eom|><|start|>assistant to=user<|message|>");
     peg_id start = peg_rule(g, SLICE("start"), peg_text(g, opening), false);
-    if (!b.extract && !b.with_tools)
+    if (!b.extract && !b.with_tools && !in->schema)
         return chat_build_end(&b, SEQ(g, start, chat_content_rest(g)), false, false);
     peg_id thought =
         peg_rule(g, SLICE("analysis"),
@@ -313,10 +322,11 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
     peg_id answer =
         peg_rule(g, SLICE("final"),
                  SEQ(g, peg_optional(g, peg_text(g, " to=user")), peg_text(g, "<|message|>"),
-                     peg_tag(g, TAG_CONTENT, peg_until_any(g, ends, 2))),
+                     in->schema ? chat_response(&b, "response-format")
+                                : peg_tag(g, TAG_CONTENT, peg_until_any(g, ends, 2))),
                  false);
     peg_id thoughts = peg_any_number(g, SEQ(g, start, thought)), body = answer;
-    if (b.with_tools) {
+    if (!in->schema && b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_PATTERN,
                            "<\\|start\\|>assistant( to=(?!self<\\|message\\|>)"
                            "(?!user<\\|message\\|>)[^<]*?<\\|message\\|>)");
@@ -327,7 +337,8 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
         peg_id later = peg_optional(g, SEQ(g, peg_text(g, "<|eom|>"), start, calls));
         body = b.required ? calls : CHOICE(g, calls, SEQ(g, answer, later));
     }
-    return chat_build_end(&b, SEQ(g, thoughts, start, body), b.with_tools, !b.required);
+    return chat_build_end(&b, SEQ(g, thoughts, start, body), in->schema || b.with_tools,
+                          !in->schema && !b.required);
 }
 
 /* ---- Kimi K3: <|open|>tag<|sep|> ... <|close|>tag<|sep|> ----------------- */
@@ -389,13 +400,16 @@ bool family_kimi_k3(const struct chat_inputs *in, struct chat_prompt *out, struc
         g, SEQ(g, peg_optional(g, peg_text(g, think)),
                peg_tag(g, b.extract ? TAG_REASONING : TAG_CONTENT, peg_until_any(g, think_ends, 3)),
                peg_optional(g, peg_text(g, think_end))));
+    if (in->schema)
+        thought = chat_thought_between(&b, think, think_end);
     peg_id content = SEQ(g, peg_optional(g, peg_text(g, answer)),
-                         peg_tag(g, TAG_CONTENT, peg_until_any(g, answer_ends, 3)),
+                         in->schema ? chat_response(&b, "response-format")
+                                    : peg_tag(g, TAG_CONTENT, peg_until_any(g, answer_ends, 3)),
                          peg_optional(g, peg_text(g, answer_end)));
     peg_id closing =
         SEQ(g, peg_optional(g, peg_text(g, end)), peg_optional(g, peg_text(g, "<|end_of_msg|>")));
     peg_id calls = PEG_NOTHING;
-    if (b.with_tools) {
+    if (!in->schema && b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, section);
         calls = peg_rule(g, SLICE("kimi-k3-tool-call"),
                          SEQ(g, peg_text(g, section),
@@ -408,7 +422,7 @@ bool family_kimi_k3(const struct chat_inputs *in, struct chat_prompt *out, struc
     return chat_build_end(
         &b,
         SEQ(g, peg_optional(g, peg_text(g, opening)), thought, content, calls, closing, peg_end(g)),
-        b.with_tools, !b.required);
+        in->schema || b.with_tools, !in->schema && !b.required);
 }
 
 /* ---- DeepSeek V3.2 and V4 ------------------------------------------------ */
@@ -514,12 +528,14 @@ bool family_deepseek(const struct chat_inputs *in, struct chat_prompt *out, stru
     bool thinking = b.extract && in->enable_thinking;
     peg_id think = peg_text(g, "<think>"), think_end = peg_text(g, "</think>");
     peg_id thought = PEG_NOTHING, body;
-    if (thinking)
-        thought = peg_optional(
-            g, SEQ(g, think, peg_tag(g, TAG_REASONING, peg_until(g, "</think>")), think_end));
-    else if (b.extract) /* the prompt holds an empty thought */
-        thought =
-            peg_optional(g, v4 ? think_end : SEQ(g, think, peg_until(g, "</think>"), think_end));
+    if (thinking || (in->schema && !b.extract))
+        thought = chat_thought_between(&b, "<think>", "</think>");
+    else if (b.extract) { /* the prompt holds an empty thought */
+        peg_id empty = SEQ(g, think, peg_until(g, "</think>"), think_end);
+        if (v4)
+            empty = in->schema ? CHOICE(g, think_end, empty) : think_end;
+        thought = peg_optional(g, empty);
+    }
     if (in->schema) {
         peg_id json =
             SEQ(g, peg_text(g, "```json"), peg_space(g),
@@ -676,15 +692,15 @@ bool family_minimax_m3(const struct chat_inputs *in, struct chat_prompt *out, st
     if (cut)
         opening.len = (size_t)(cut - opening.data);
     peg_id thought = PEG_NOTHING, body;
-    if (b.extract) {
+    if (chat_build_reads_thoughts(&b)) {
         struct slice close = slice_of(think_end);
         peg_id inner = peg_until(g, think_end);
         if (in->enable_thinking)
-            inner = peg_tag(g, TAG_REASONING, inner);
+            inner = chat_thought_text(&b, inner);
         peg_id block = SEQ(g, peg_text(g, think), in->enable_thinking ? peg_space(g) : PEG_NOTHING,
                            peg_through(g, SEQ(g, inner, peg_text(g, think_end)), &close, 1));
-        thought = chat_build_thought(&b, CHOICE(g, block, peg_text(g, think_end)), slice_of(think),
-                                     slice_of(think_end));
+        thought = chat_thought_whole(&b, CHOICE(g, block, peg_text(g, think_end)));
+        thought = chat_build_thought(&b, thought, slice_of(think), slice_of(think_end));
     }
     if (in->schema) {
         peg_id json =
