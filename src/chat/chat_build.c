@@ -234,6 +234,15 @@ peg_id chat_response(struct chat_build *b, const char *name)
                    peg_schema(b->g, peg_json(b->g), slice_of(name), b->in->schema, SCHEMA_STRICT));
 }
 
+peg_id chat_response_block(struct chat_build *b, const char *name)
+{
+    struct peg *g = b->g;
+    peg_id json = peg_rule(g, SLICE("response-json"), chat_response(b, name), false);
+    peg_id block = chat_spaced(b, peg_text(g, "```json"), json);
+    block = chat_spaced(b, block, peg_text(g, "```"));
+    return b->in->continue_content.len > 0 ? CHOICE(g, block, json) : block;
+}
+
 /* ---- Schemas ------------------------------------------------------------- */
 
 enum { SCHEMA_DEPTH = 32 };

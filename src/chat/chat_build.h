@@ -97,6 +97,8 @@ peg_id chat_spaced(struct chat_build *b, peg_id first, peg_id second);
 peg_id chat_json_args(struct chat_build *b, const struct chat_tool *tool);
 /* JSON that fits the request's schema, tagged as content. */
 peg_id chat_response(struct chat_build *b, const char *name);
+/* The same in a block of Markdown. A message to be continued may begin without. */
+peg_id chat_response_block(struct chat_build *b, const char *name);
 peg_id chat_choice_of(struct chat_build *b, struct peg_ids *ids); /* frees ids */
 bool chat_ids_add(struct chat_build *b, struct peg_ids *ids, peg_id id);
 

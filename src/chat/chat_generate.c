@@ -35,8 +35,9 @@ static peg_id build_reasoning(struct generator *z)
 {
     struct peg *g = z->b.g;
     const struct chat_analysis *a = z->a;
-    if (!chat_build_reads_thoughts(&z->b) || a->reasoning == REASONING_NONE ||
-        a->reasoning_end.len == 0)
+    /* wrapped content has no place for a thought */
+    bool apart = chat_build_reads_thoughts(&z->b) || (a->content_wrapped && z->b.required);
+    if (!apart || a->reasoning == REASONING_NONE || a->reasoning_end.len == 0)
         return PEG_NOTHING;
     peg_id thought =
         SEQ(g, chat_thought_text(&z->b, peg_until_slice(g, chat_trim(a->reasoning_end))),

@@ -56,9 +56,7 @@ bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, str
         thought = chat_thought_between(&b, "[THINK]", "[/THINK]");
     bool grammar = true;
     if (in->schema) {
-        root = chat_spaced(&b, thought, peg_text(g, "```json"));
-        root = chat_spaced(&b, root, chat_response(&b, "response-format"));
-        root = chat_spaced(&b, root, peg_text(g, "```"));
+        root = chat_spaced(&b, thought, chat_response_block(&b, "response-format"));
     } else if (b.with_tools) {
         peg_id call =
             SEQ(g, peg_text(g, "[TOOL_CALLS]"), chat_tool_choice(&b, ministral_call, NULL));
@@ -355,7 +353,9 @@ static bool build_lfm2(const struct chat_inputs *in, bool list_tokens, struct ch
         chat_build_preserve(&b, TOKENS("<|tool_list_start|>", "<|tool_list_end|>"));
     chat_build_continue(&b, opening, "<think>", "</think>");
     peg_id thought = PEG_NOTHING, body;
-    if (chat_build_reads_thoughts(&b) && chat_template_has(in->t, "<think>"))
+    /* a message to go on with is given a thought, whatever the template knows */
+    bool thinks = chat_template_has(in->t, "<think>") || (in->schema && in->has_continuation);
+    if (chat_build_reads_thoughts(&b) && thinks)
         thought = chat_thought_between(&b, "<think>", "</think>");
     if (in->schema) {
         body = chat_spaced(&b, PEG_NOTHING, chat_response(&b, "response-format-schema"));

@@ -537,9 +537,9 @@ bool family_deepseek(const struct chat_inputs *in, struct chat_prompt *out, stru
         thought = peg_optional(g, empty);
     }
     if (in->schema) {
-        peg_id json =
-            SEQ(g, peg_text(g, "```json"), peg_space(g),
-                chat_response(&b, "response-format-schema"), peg_space(g), peg_text(g, "```"));
+        if (v4) /* the prompt of a message to go on with may hold only the end */
+            thought = CHOICE(g, think_end, thought);
+        peg_id json = chat_response_block(&b, "response-format-schema");
         body = SEQ(g, thought, peg_rule(g, SLICE("response-format"), json, false));
     } else if (b.with_tools) {
         const struct slice starts[] = {slice_of(apart), slice_of(start), SLICE("</think>")};
@@ -703,9 +703,7 @@ bool family_minimax_m3(const struct chat_inputs *in, struct chat_prompt *out, st
         thought = chat_build_thought(&b, thought, slice_of(think), slice_of(think_end));
     }
     if (in->schema) {
-        peg_id json =
-            SEQ(g, peg_text(g, "```json"), peg_space(g),
-                chat_response(&b, "response-format-schema"), peg_space(g), peg_text(g, "```"));
+        peg_id json = chat_response_block(&b, "response-format-schema");
         body = peg_rule(g, SLICE("response-format"), json, false);
     } else if (b.with_tools) {
         peg_id one = chat_tool_choice(&b, minimax_call, NULL), rest = PEG_NOTHING;

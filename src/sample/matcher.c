@@ -196,6 +196,25 @@ static struct shared *shared_new(const struct vocab *vocab, const struct sampler
     return NULL;
 }
 
+/* What of the answer stands in the prompt. Where the grammar does not take it, no
+ * answer can: the request asks for what excludes itself. */
+static bool take_prefill(struct matcher *m, struct token_run prefill, struct error *err)
+{
+    for (size_t i = 0; i < prefill.n; i++) {
+        if (matcher_accept(m, prefill.tokens[i], err))
+            continue;
+        struct slice text = vocab_piece(m->vocab, prefill.tokens[i]);
+        if (err->code == ERR_STATE)
+            error_set(err, ERR_INVALID,
+                      "the beginning of the answer, which the request gives, does not fit its "
+                      "grammar, response format or tools: \"%.*s\" cannot stand there; leave the "
+                      "last assistant message out, or the format",
+                      (int)(text.len < 60 ? text.len : 60), text.data);
+        return false;
+    }
+    return true;
+}
+
 bool matcher_create(const struct vocab *vocab, const struct sampler_settings *set,
                     struct matcher **out, struct error *err)
 {
@@ -214,9 +233,8 @@ bool matcher_create(const struct vocab *vocab, const struct sampler_settings *se
         return error_memory(err);
     m->waiting = set->grammar_lazy;
     bool ok = with_automaton(m, start, NULL, err);
-    for (size_t i = 0; ok && !set->grammar_lazy && set->grammar_prefilled && i < set->prefill.n;
-         i++)
-        ok = matcher_accept(m, set->prefill.tokens[i], err);
+    if (ok && !set->grammar_lazy && set->grammar_prefilled)
+        ok = take_prefill(m, set->prefill, err);
     if (!ok) {
         matcher_free(m);
         return false;
