@@ -225,7 +225,7 @@ peg_id chat_json_args(struct chat_build *b, const struct chat_tool *tool)
     struct slice name =
         chat_build_text(b, "tool-%.*s-schema", (int)tool->name.len, tool->name.data);
     return peg_tag(b->g, TAG_TOOL_ARGS,
-                   peg_schema(b->g, peg_json(b->g), name, tool->parameters, SCHEMA_LENIENT));
+                   peg_schema(b->g, peg_json_object(b->g), name, tool->parameters, SCHEMA_LENIENT));
 }
 
 peg_id chat_response(struct chat_build *b, const char *name)

@@ -32,6 +32,14 @@ struct matcher {
     struct str buffer;
     VEC(struct held_token) held;
     uint64_t *admitted; /* bitset, for the mask */
+    /* The last search for a trigger: in the buffer's first n bytes, of which the
+     * last are the token's. Judging a token and accepting it search once. */
+    struct {
+        size_t n;
+        int32_t token;
+        bool found;
+        size_t begin;
+    } search;
 };
 
 /* ---- the automaton, with its tables emptied where need be ---- */
@@ -278,23 +286,6 @@ void matcher_free(struct matcher *m)
 
 /* ---- use ---- */
 
-bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err)
-{
-    *admits = true;
-    if (m->waiting)
-        return true;
-    if (vocab_is_eog(m->vocab, token))
-        return with_automaton(m, look_complete, admits, err);
-    struct step step = {token, vocab_piece(m->vocab, token), false, false};
-    *admits = false;
-    if (step.text.len == 0 || memchr(step.text.data, 0, step.text.len))
-        return true;
-    if (!with_automaton(m, take_step, &step, err))
-        return false;
-    *admits = step.admits;
-    return true;
-}
-
 const uint64_t *matcher_mask(struct matcher *m, struct error *err)
 {
     return with_automaton(m, fill_mask, NULL, err) ? m->admitted : NULL;
@@ -314,10 +305,9 @@ static bool move(struct matcher *m, int32_t token, struct slice text, struct err
 
 /* The trigger begins somewhere in what was held: the grammar takes it from
  * there, the first token perhaps only in part. */
-static bool wake(struct matcher *m, size_t begin, struct error *err)
+static bool feed_held(struct matcher *m, size_t begin, struct error *err)
 {
     bool ok = true;
-    m->waiting = false;
     for (size_t i = 0; ok && i < m->held.n; i++) {
         struct held_token held = m->held.data[i];
         if (held.end <= begin)
@@ -325,9 +315,92 @@ static bool wake(struct matcher *m, size_t begin, struct error *err)
         size_t from = held.begin < begin ? begin : held.begin;
         ok = move(m, held.token, (struct slice){m->buffer.data + from, held.end - from}, err);
     }
+    return ok;
+}
+
+static void forget_held(struct matcher *m)
+{
     str_clear(&m->buffer);
     m->held.n = 0;
-    return ok;
+    m->search.n = 0;
+}
+
+/* What the model wrote is no error: where it does not go on as the grammar does,
+ * it was no call but text, and the next trigger is waited for. */
+static bool wake(struct matcher *m, size_t begin, struct error *err)
+{
+    struct error reason = {0};
+    bool ok = feed_held(m, begin, &reason);
+    forget_held(m);
+    m->waiting = !ok;
+    if (ok)
+        return true;
+    if (reason.code == ERR_STATE)
+        return with_automaton(m, start, NULL, err);
+    if (err)
+        *err = reason;
+    return false;
+}
+
+static bool hold(struct matcher *m, int32_t token, struct slice text, struct error *err)
+{
+    struct held_token held = {token, m->buffer.len, m->buffer.len + text.len};
+    return (VEC_PUSH(&m->held, held) && str_append_slice(&m->buffer, text)) || error_memory(err);
+}
+
+/* Does the buffer, which token ends, hold a trigger? */
+static bool triggered(struct matcher *m, int32_t token, size_t *begin)
+{
+    if (m->search.n == 0 || m->search.n != m->buffer.len || m->search.token != token) {
+        m->search.n = m->buffer.len;
+        m->search.token = token;
+        m->search.found =
+            triggers_on_text(m->shared->triggers, str_slice(&m->buffer), &m->search.begin);
+    }
+    *begin = m->search.begin;
+    return m->search.found;
+}
+
+/* Would token complete a trigger that began before it, and go on wrongly? Then the
+ * grammar wakes with what was written so far, and the token is not admitted. */
+static bool admits_waiting(struct matcher *m, int32_t token, bool *admits, struct error *err)
+{
+    struct slice text = vocab_piece(m->vocab, token);
+    size_t n_held = m->held.n, n_text = m->buffer.len, begin;
+    struct error reason = {0};
+    *admits = true;
+    if (n_text == 0 || triggers_on_token(m->shared->triggers, token))
+        return true;
+    if (!hold(m, token, text, err))
+        return false;
+    bool found = triggered(m, token, &begin);
+    bool wrong = found && begin < n_text && !feed_held(m, begin, &reason);
+    m->held.n = n_held;
+    str_truncate(&m->buffer, n_text);
+    if (found && !with_automaton(m, start, NULL, err))
+        return false;
+    if (!wrong || reason.code != ERR_STATE || !feed_held(m, begin, &reason))
+        return !found || with_automaton(m, start, NULL, err);
+    forget_held(m);
+    m->waiting = *admits = false;
+    return true;
+}
+
+bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err)
+{
+    if (m->waiting)
+        return admits_waiting(m, token, admits, err);
+    *admits = true;
+    if (vocab_is_eog(m->vocab, token))
+        return with_automaton(m, look_complete, admits, err);
+    struct step step = {token, vocab_piece(m->vocab, token), false, false};
+    *admits = false;
+    if (step.text.len == 0 || memchr(step.text.data, 0, step.text.len))
+        return true;
+    if (!with_automaton(m, take_step, &step, err))
+        return false;
+    *admits = step.admits;
+    return true;
 }
 
 bool matcher_accept(struct matcher *m, int32_t token, struct error *err)
@@ -335,16 +408,13 @@ bool matcher_accept(struct matcher *m, int32_t token, struct error *err)
     struct slice text = vocab_piece(m->vocab, token);
     if (m->waiting) {
         if (triggers_on_token(m->shared->triggers, token)) {
-            m->waiting = false;
-            str_clear(&m->buffer);
-            m->held.n = 0;
-            return move(m, token, text, err);
+            forget_held(m);
+            return hold(m, token, text, err) && wake(m, 0, err);
         }
-        struct held_token held = {token, m->buffer.len, m->buffer.len + text.len};
         size_t begin;
-        if (!VEC_PUSH(&m->held, held) || !str_append_slice(&m->buffer, text))
-            return error_memory(err);
-        if (!triggers_on_text(m->shared->triggers, str_slice(&m->buffer), &begin))
+        if (!hold(m, token, text, err))
+            return false;
+        if (!triggered(m, token, &begin))
             return true;
         return wake(m, begin, err);
     }

@@ -37,3 +37,8 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel)
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/bench.py $<TARGET_FILE:mlxcel>)
   set_tests_properties(cli.bench PROPERTIES LABELS slow TIMEOUT 300)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.calls COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/calls.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.calls PROPERTIES TIMEOUT 300)
+endif()
