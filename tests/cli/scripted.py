@@ -8,7 +8,7 @@ depends on it alone. Each piece is an entry of the vocabulary with a direction o
 own in the embeddings, and the output matrix leads from it to the next piece, from the
 last one to the end of the text, and from every other token (the prompt is read byte by
 byte) to the first. Whatever is sampled or forced instead of a piece leads to the first
-again. A piece that stands in the list twice is two tokens of the same text."""
+again; with loop=True the last piece does too. A piece that stands in the list twice is two tokens of the same text."""
 import array
 import struct
 import sys
@@ -52,10 +52,11 @@ def matrix(rows, columns, ones=()):
     return (rows, columns), numbers
 
 
-def tensors(n_vocab, n_embd, first, n_pieces):
+def tensors(n_vocab, n_embd, first, n_pieces, loop):
     follower = {t: first for t in range(n_vocab)}
     for i in range(n_pieces):
-        follower[first + i] = first + i + 1 if i + 1 < n_pieces else SPECIAL.index("</s>")
+        follower[first + i] = first + i + 1
+    follower[first + n_pieces - 1] = first if loop else SPECIAL.index("</s>")
     ones = ((n_embd,), [1.0] * n_embd)
     yield "token_embd.weight", matrix(n_vocab, n_embd, ((t, t, 1.0) for t in range(n_vocab)))
     yield "output.weight", matrix(n_vocab, n_embd, ((n, t, 8.0) for t, n in follower.items()))
@@ -69,7 +70,7 @@ def tensors(n_vocab, n_embd, first, n_pieces):
     yield "blk.0.ffn_down.weight", matrix(n_embd, FEED_FORWARD)
 
 
-def write(path, pieces):
+def write(path, pieces, loop=False):
     tokens = SPECIAL + BYTES + [p.replace(" ", "\u2581") for p in pieces]
     types = [UNKNOWN, CONTROL, CONTROL] + [BYTE] * 256 + [NORMAL] * len(pieces)
     n_embd = (len(tokens) + 63) // 64 * 64
@@ -83,7 +84,7 @@ def write(path, pieces):
             "tokenizer.ggml.token_type": types, "tokenizer.ggml.bos_token_id": 1,
             "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.add_bos_token": True,
             "tokenizer.ggml.add_space_prefix": False}
-    made = list(tensors(len(tokens), n_embd, len(SPECIAL + BYTES), len(pieces)))
+    made = list(tensors(len(tokens), n_embd, len(SPECIAL + BYTES), len(pieces), loop))
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(made), len(meta))
     head += b"".join(text(k) + value(v) for k, v in meta.items())
     body = b""
