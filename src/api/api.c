@@ -72,6 +72,7 @@ bool api_http_settings(struct api *api, struct http_settings *out, struct error 
 {
     const struct http_options *http = &api->options->http;
     *out = (struct http_settings){
+        .shape_error = shape_error,
         .host = http->hostname,
         .port = http->port,
         .reuse_port = http->reuse_port,

@@ -15,21 +15,20 @@ static json_t *text_of(struct slice text)
 
 /* ---- the system prompt ----------------------------------------------------------------- */
 
-/* One client stamps its system prompt with a checksum that differs with every
- * request; made constant, the prompt's cache goes on serving it. */
-static void settle_billing_stamp(struct str *text, size_t begin)
+/* One client begins its system prompt with a block that differs with every session and
+ * means nothing to a model; left in, no prompt would be found in the cache. */
+static bool is_billing_header(struct slice text)
 {
-    static const char header[] = "x-anthropic-billing-header:", mark[] = "cch=";
-    enum { STAMP = 5 };
-    struct slice part = slice_from(str_slice(text), begin);
-    if (!slice_starts_with(part, slice_of(header)))
-        return;
-    char *at = strstr(text->data + begin + sizeof header - 1, mark);
-    if (!at)
-        return;
-    at += sizeof mark - 1;
-    if (strlen(at) > STAMP && at[STAMP] == ';')
-        memset(at, 'f', STAMP);
+    return slice_starts_with(text, SLICE("x-anthropic-billing-header:"));
+}
+
+/* A text without its first line where that is the header. */
+static struct slice without_billing_header(struct slice text)
+{
+    const char *end = is_billing_header(text) ? memchr(text.data, '\n', text.len) : NULL;
+    if (!is_billing_header(text))
+        return text;
+    return end ? slice_from(text, (size_t)(end - text.data) + 1) : SLICE("");
 }
 
 static bool add_system(const json_t *body, json_t *messages)
@@ -40,17 +39,12 @@ static bool add_system(const json_t *body, json_t *messages)
     json_t *block;
     if (!system)
         return true;
-    if (json_is_string(system)) {
-        str_append_slice(&text, json_slice(system));
-        settle_billing_stamp(&text, 0);
-    }
+    if (json_is_string(system))
+        str_append_slice(&text, without_billing_header(json_slice(system)));
     json_array_foreach(system, i, block)
     {
-        size_t begin = text.len;
-        if (!is_type(block, "text"))
-            continue;
-        str_append_slice(&text, member_text(block, "text"));
-        settle_billing_stamp(&text, begin);
+        if (is_type(block, "text") && !(i == 0 && is_billing_header(member_text(block, "text"))))
+            str_append_slice(&text, member_text(block, "text"));
     }
     bool ok = push(messages, json_pack("{s:s,s:o}", "role", "system", "content",
                                        json_string_from(str_slice(&text))));

@@ -47,7 +47,7 @@ static void take(struct http_exchange *x, struct gathering *g, struct engine_eve
 {
     size_t i = (size_t)e->index;
     if (e->kind == ENGINE_EVENT_ERROR) {
-        reply_error_json(x, event_error_to_json(e));
+        reply_error_json(x, event_error_to_json(e), SURFACE_NATIVE);
         cancel(g);
     } else if (i < g->n && !g->events[i] && e->vectors) {
         g->events[i] = e;
@@ -140,6 +140,7 @@ void gather(struct http_exchange *x, const struct api *api, enum engine_task tas
     size_t n_longest = longest(inputs);
     if (!start(x, g, task, inputs, &err)) {
         g->over = true;
-        reply_error_json(x, size_error_to_json(&err, n_longest, engine_slot_n_ctx(api->engine)));
+        reply_error_json(x, size_error_to_json(&err, n_longest, engine_slot_n_ctx(api->engine)),
+                         SURFACE_NATIVE);
     }
 }

@@ -10,7 +10,6 @@ struct shaper {
     bool (*final)(struct result *r, json_t *events);
     bool is_chat;        /* text is read as a message */
     bool merge_headers;  /* how tool calls begin, see chat.h */
-    bool named_errors;   /* an error within a stream has an event name */
     bool ends_with_done; /* "[DONE]" */
     bool merges_choices; /* several results are one answer */
 };
@@ -22,8 +21,7 @@ static const struct shaper shapers[] = {
     [SURFACE_CHAT] = {chat_whole, chat_partial, chat_final, .is_chat = true, .merge_headers = true,
                       .ends_with_done = true, .merges_choices = true},
     [SURFACE_RESPONSES] = {responses_whole, responses_partial, responses_final, .is_chat = true},
-    [SURFACE_ANTHROPIC] = {anthropic_whole, anthropic_partial, anthropic_final, .is_chat = true,
-                           .named_errors = true},
+    [SURFACE_ANTHROPIC] = {anthropic_whole, anthropic_partial, anthropic_final, .is_chat = true},
 };
 
 /* A request in flight; the exchange's state. */
@@ -139,11 +137,13 @@ static void fail(struct flight *f, json_t *error)
 {
     cancel_jobs(f);
     if (!f->begun) {
-        reply_error_json(f->x, error);
+        reply_error_json(f->x, error, f->surface);
     } else {
         json_t *events = json_array();
-        if (shapers[f->surface].named_errors)
-            event_push(events, "error", error);
+        if (f->surface == SURFACE_ANTHROPIC)
+            event_push(events, "error", anthropic_error(error));
+        else if (f->surface == SURFACE_RESPONSES)
+            responses_failed(&f->results[0], error, events);
         else
             event_push(events, NULL, json_pack("{s:o}", "error", error));
         write_events(f, events);

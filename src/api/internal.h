@@ -59,8 +59,6 @@ json_t *error_to_json(const struct error *err);
  * numbers. */
 json_t *size_error_to_json(const struct error *err, size_t n_prompt, int32_t n_ctx);
 json_t *event_error_to_json(const struct engine_event *event);
-/* Such an inside as the whole answer; takes it. */
-void reply_error_json(struct http_exchange *x, json_t *error);
 enum failure failure_of(enum error_code code);
 /* 200 with the value, whose reference is taken; NULL answers 500. */
 void reply_json(struct http_exchange *x, json_t *value);
@@ -252,6 +250,15 @@ bool put_extras(struct result *r, json_t *object);
 /* The body's "model" where that is a name, else the server's own. */
 json_t *model_name_to_json(const struct api *api, const json_t *body);
 const char *system_fingerprint(void);
+/* The inside of an error as the whole answer, as the surface has it; takes it. */
+void reply_error_json(struct http_exchange *x, json_t *error, enum surface surface);
+/* The error of a failure as /v1/messages has it, {"type":"error","error":{"type",
+ * "message",...},"request_id"}; takes error, {"code","message","type",...}. */
+json_t *anthropic_error(json_t *error);
+/* What http_settings.shape_error wants. */
+bool shape_error(struct slice path, int status, const char *message, struct str *body);
+/* The last event of a stream of /v1/responses that failed; takes error. */
+bool responses_failed(struct result *r, json_t *error, json_t *events);
 void random_id(const char *prefix, char *out, size_t size); /* prefix and 32 letters */
 
 /* ---- chat_body.c ----------------------------------------------------------------------- */

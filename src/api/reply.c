@@ -74,11 +74,12 @@ json_t *event_error_to_json(const struct engine_event *event)
     return size_error_to_json(&event->error, (size_t)event->n_prompt, event->n_ctx);
 }
 
-void reply_error_json(struct http_exchange *x, json_t *error)
+void reply_error_json(struct http_exchange *x, json_t *error, enum surface surface)
 {
     int status = (int)json_integer_value(json_object_get(error, "code"));
     struct str text = {0};
-    json_t *envelope = json_pack("{s:o}", "error", error);
+    json_t *envelope =
+        surface == SURFACE_ANTHROPIC ? anthropic_error(error) : json_pack("{s:o}", "error", error);
     if (!json_append(&text, envelope))
         text.failed = true;
     json_decref(envelope);

@@ -172,3 +172,46 @@ bool anthropic_final(struct result *r, json_t *events)
                                       (int)r->event->timings.n_generated)) &&
            event_push_typed(events, "message_stop", json_object());
 }
+
+/* ---- errors ---- */
+
+/* By status, as the API's public description has them. */
+static const char *error_type(int status)
+{
+    static const struct {
+        int status;
+        const char *type;
+    } types[] = {
+        {400, "invalid_request_error"}, {401, "authentication_error"}, {403, "permission_error"},
+        {404, "not_found_error"},       {413, "request_too_large"},    {429, "rate_limit_error"},
+        {501, "invalid_request_error"}, {503, "overloaded_error"},     {529, "overloaded_error"}};
+    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
+        if (types[i].status == status)
+            return types[i].type;
+    return status >= 400 && status < 500 ? "invalid_request_error" : "api_error";
+}
+
+json_t *anthropic_error(json_t *error)
+{
+    char id[48];
+    int status = (int)json_integer_value(json_object_get(error, "code"));
+    random_id("req_", id, sizeof id);
+    json_object_del(error, "code");
+    json_object_set_new(error, "type", json_string(error_type(status)));
+    return json_pack("{s:s,s:o,s:s}", "type", "error", "error", error, "request_id", id);
+}
+
+bool shape_error(struct slice path, int status, const char *message, struct str *body)
+{
+    if (!slice_equal_text(path, "/v1/messages") && !slice_starts_with(path, SLICE("/v1/messages/")))
+        return false;
+    json_t *text = json_string_from(slice_of(message));
+    json_t *error = anthropic_error(
+        json_pack("{s:i,s:o}", "code", status, "message", text ? text : json_null()));
+    size_t begin = body->len;
+    bool ok = error && json_append(body, error);
+    json_decref(error);
+    if (!ok)
+        str_truncate(body, begin);
+    return ok;
+}

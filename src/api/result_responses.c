@@ -245,3 +245,27 @@ bool responses_final(struct result *r, json_t *events)
                                   json_pack("{s:o,s:o}", "response", response, "timings",
                                             timings_to_json(&r->event->timings)));
 }
+
+/* The API knows few codes; the rest are "server_error". */
+bool responses_failed(struct result *r, json_t *error, json_t *events)
+{
+    int status = (int)json_integer_value(json_object_get(error, "code"));
+    json_t *message = json_incref(json_object_get(error, "message"));
+    const char *type = json_string_value(json_object_get(error, "type"));
+    bool too_long = type && strcmp(type, "exceed_context_size_error") == 0;
+    json_t *reason = json_pack("{s:s,s:o}", "code",
+                               too_long                        ? "context_length_exceeded"
+                               : status >= 400 && status < 500 ? "invalid_prompt"
+                                                               : "server_error",
+                               "message", message ? message : json_null());
+    json_t *response = json_object();
+    put(response, "id", json_string(r->response_id));
+    put(response, "object", json_string("response"));
+    put(response, "created_at", json_integer(clock_unix_seconds()));
+    put(response, "status", json_string("failed"));
+    put(response, "error", reason);
+    put(response, "model", json_string_from(slice_of(r->api->model_name)));
+    put(response, "output", json_array());
+    json_decref(error);
+    return event_push_typed(events, "response.failed", json_pack("{s:o}", "response", response));
+}

@@ -2,9 +2,7 @@
  *
  * Before rendering, the messages are changed where a template needs it: each
  * change is a function here, and prepare() says which apply when. */
-#include "chat/chat_family.h"
-#include "chat/chat_internal.h"
-#include "chat/peg.h"
+#include "chat/chat_build.h"
 
 #include "base/clock.h"
 
@@ -211,8 +209,7 @@ static bool prepare(const struct chat_templates *templates, const struct chat_re
         .now = request->now ? request->now : clock_unix_seconds(),
         .budget = request->budget,
     };
-    if (json_is_object(request->json_schema) && json_object_size(request->json_schema) > 0)
-        in->schema = request->json_schema;
+    in->schema = request->json_schema;
     in->messages = json_deep_copy(request->messages);
     in->context = context_of(request, in->now);
     bool ok = in->messages && in->context;
@@ -315,16 +312,12 @@ const char *chat_format_name(enum chat_format format)
 /* Everything the model writes is content. */
 static bool build_pure(const struct chat_inputs *in, struct chat_prompt *out, struct error *err)
 {
-    if (!chat_render_prompt(in, NULL, NULL, NULL, out, err))
+    struct chat_build b;
+    if (!chat_build_begin(&b, in, NULL, NULL, out, err))
         return false;
-    struct peg *g = peg_create();
-    if (!g)
-        return error_memory(err);
-    out->format = CHAT_FORMAT_PEG_NATIVE;
-    peg_set_root(g, SEQ(g, peg_literal(g, str_slice(&out->generation_prompt)), peg_space(g),
-                        peg_tag(g, TAG_CONTENT, peg_rest(g))));
-    out->parser = chat_parser_create(g, out->format, str_slice(&out->generation_prompt), err);
-    return out->parser != NULL;
+    peg_id content = in->schema ? chat_response(&b, "response-format") : chat_content_rest(b.g);
+    peg_id opening = peg_literal(b.g, str_slice(&out->generation_prompt));
+    return chat_build_end(&b, chat_spaced(&b, opening, content), in->schema, false);
 }
 
 static bool apply_jinja(const struct chat_templates *templates, const struct chat_request *request,

@@ -74,12 +74,73 @@ void chat_build_continue(struct chat_build *b, const char *opening, const char *
     str_append_slice(&b->out->text, str_slice(prompt));
 }
 
-/* ---- What goes with the prompt ------------------------------------------- */
-
 static void need(struct chat_build *b, bool ok)
 {
     b->g->failed = b->g->failed || !ok;
 }
+
+/* Where text stands last; SIZE_MAX: nowhere. */
+static size_t last_of(struct slice in, struct slice text)
+{
+    for (size_t i = in.len + 1; text.len && i-- > text.len;)
+        if (memcmp(in.data + i - text.len, text.data, text.len) == 0)
+            return i - text.len;
+    return SIZE_MAX;
+}
+
+bool chat_build_reads_thoughts(const struct chat_build *b)
+{
+    return b->extract || b->in->schema;
+}
+
+peg_id chat_thought_text(struct chat_build *b, peg_id text)
+{
+    return b->extract ? peg_tag(b->g, TAG_REASONING, text) : text;
+}
+
+peg_id chat_thought_whole(struct chat_build *b, peg_id thought)
+{
+    return b->extract ? thought : peg_tag(b->g, TAG_CONTENT, thought);
+}
+
+peg_id chat_thought_between(struct chat_build *b, const char *start, const char *end)
+{
+    struct peg *g = b->g;
+    peg_id text = chat_thought_text(b, peg_until(g, end));
+    return peg_optional(g,
+                        chat_thought_whole(b, SEQ(g, peg_text(g, start), text, peg_text(g, end))));
+}
+
+bool chat_build_in_thought(const struct chat_build *b, struct slice start, struct slice end)
+{
+    struct slice prompt = str_slice(&b->out->generation_prompt);
+    size_t opened = last_of(prompt, start), closed = last_of(prompt, end);
+    return opened != SIZE_MAX && (closed == SIZE_MAX || closed < opened);
+}
+
+peg_id chat_build_thought(struct chat_build *b, peg_id thought, struct slice start,
+                          struct slice end)
+{
+    bool must = b->required && b->with_tools && chat_build_in_thought(b, start, end);
+    return must ? thought : peg_optional(b->g, thought);
+}
+
+peg_id chat_content_before(struct chat_build *b, const struct slice *texts, size_t n,
+                           struct slice think)
+{
+    VEC(struct slice) all = {0};
+    bool ok = true;
+    for (size_t i = 0; i < n; i++)
+        ok = ok && VEC_PUSH(&all, texts[i]);
+    if (b->required && b->extract && think.len)
+        ok = ok && VEC_PUSH(&all, think);
+    need(b, ok);
+    peg_id made = peg_tag(b->g, TAG_CONTENT, peg_until_any(b->g, all.data, all.n));
+    VEC_FREE(&all);
+    return made;
+}
+
+/* ---- What goes with the prompt ------------------------------------------- */
 
 void chat_build_thinking(struct chat_build *b, const char *start, const char *const *ends)
 {
@@ -164,13 +225,22 @@ peg_id chat_json_args(struct chat_build *b, const struct chat_tool *tool)
     struct slice name =
         chat_build_text(b, "tool-%.*s-schema", (int)tool->name.len, tool->name.data);
     return peg_tag(b->g, TAG_TOOL_ARGS,
-                   peg_schema(b->g, peg_json(b->g), name, tool->parameters, SCHEMA_LENIENT));
+                   peg_schema(b->g, peg_json_object(b->g), name, tool->parameters, SCHEMA_LENIENT));
 }
 
 peg_id chat_response(struct chat_build *b, const char *name)
 {
     return peg_tag(b->g, TAG_CONTENT,
                    peg_schema(b->g, peg_json(b->g), slice_of(name), b->in->schema, SCHEMA_STRICT));
+}
+
+peg_id chat_response_block(struct chat_build *b, const char *name)
+{
+    struct peg *g = b->g;
+    peg_id json = peg_rule(g, SLICE("response-json"), chat_response(b, name), false);
+    peg_id block = chat_spaced(b, peg_text(g, "```json"), json);
+    block = chat_spaced(b, block, peg_text(g, "```"));
+    return b->in->continue_content.len > 0 ? CHOICE(g, block, json) : block;
 }
 
 /* ---- Schemas ------------------------------------------------------------- */

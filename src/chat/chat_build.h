@@ -38,6 +38,27 @@ bool chat_build_end(struct chat_build *b, peg_id root, bool grammar, bool lazy);
 void chat_build_continue(struct chat_build *b, const char *opening, const char *think_start,
                          const char *think_end);
 
+/* Thoughts are read apart from content: where reasoning is extracted, and where the
+ * content must fit a format, which must not be looked for in a thought. */
+bool chat_build_reads_thoughts(const struct chat_build *b);
+/* The text of a thought, tagged as reasoning where that is extracted; and all of it
+ * with its markers, else tagged as content. */
+peg_id chat_thought_text(struct chat_build *b, peg_id text);
+peg_id chat_thought_whole(struct chat_build *b, peg_id thought);
+/* A thought between two markers, or none. */
+peg_id chat_thought_between(struct chat_build *b, const char *start, const char *end);
+/* The generation prompt opens a thought with start and does not close it. */
+bool chat_build_in_thought(const struct chat_build *b, struct slice start, struct slice end);
+/* A thought that is optional, but not where a call is required and the prompt has
+ * opened one: a grammar that could skip it would take its text for content, in
+ * which the call may begin, and the parser would not. */
+peg_id chat_build_thought(struct chat_build *b, peg_id thought, struct slice start,
+                          struct slice end);
+/* Content up to the first of the texts; where a call is required, a thought that
+ * begins with think is none. */
+peg_id chat_content_before(struct chat_build *b, const struct slice *texts, size_t n,
+                           struct slice think);
+
 /* Texts for chat_build_thinking and chat_build_preserve. */
 #define TOKENS(...) ((const char *const[]){__VA_ARGS__, NULL})
 
@@ -76,6 +97,8 @@ peg_id chat_spaced(struct chat_build *b, peg_id first, peg_id second);
 peg_id chat_json_args(struct chat_build *b, const struct chat_tool *tool);
 /* JSON that fits the request's schema, tagged as content. */
 peg_id chat_response(struct chat_build *b, const char *name);
+/* The same in a block of Markdown. A message to be continued may begin without. */
+peg_id chat_response_block(struct chat_build *b, const char *name);
 peg_id chat_choice_of(struct chat_build *b, struct peg_ids *ids); /* frees ids */
 bool chat_ids_add(struct chat_build *b, struct peg_ids *ids, peg_id id);
 

@@ -35,18 +35,29 @@ static peg_id build_reasoning(struct generator *z)
 {
     struct peg *g = z->b.g;
     const struct chat_analysis *a = z->a;
-    if (!z->b.extract || a->reasoning == REASONING_NONE || a->reasoning_end.len == 0)
+    /* wrapped content has no place for a thought */
+    bool apart = chat_build_reads_thoughts(&z->b) || (a->content_wrapped && z->b.required);
+    if (!apart || a->reasoning == REASONING_NONE || a->reasoning_end.len == 0)
         return PEG_NOTHING;
     peg_id thought =
-        SEQ(g, peg_tag(g, TAG_REASONING, peg_until_slice(g, chat_trim(a->reasoning_end))),
+        SEQ(g, chat_thought_text(&z->b, peg_until_slice(g, chat_trim(a->reasoning_end))),
             loosely(z, a->reasoning_end));
-    return peg_optional(g, a->reasoning_start.len ? SEQ(g, loosely(z, a->reasoning_start), thought)
-                                                  : thought);
+    if (a->reasoning_start.len)
+        thought = SEQ(g, loosely(z, a->reasoning_start), thought);
+    return chat_build_thought(&z->b, chat_thought_whole(&z->b, thought),
+                              chat_trim(a->reasoning_start), chat_trim(a->reasoning_end));
 }
 
 static peg_id content_until(struct generator *z, struct slice text)
 {
     return peg_tag(z->b.g, TAG_CONTENT, peg_until_slice(z->b.g, text));
+}
+
+static peg_id content_before_calls(struct generator *z, struct slice marker)
+{
+    bool thinks = z->reasoning != PEG_NOTHING;
+    return chat_content_before(&z->b, &marker, 1,
+                               thinks ? chat_trim(z->a->reasoning_start) : SLICE(""));
 }
 
 static peg_id build_content(struct generator *z)
@@ -100,9 +111,9 @@ static peg_id build_json_calls(struct generator *z)
         content = peg_optional(g, SEQ(g, lit(z, a->content_start), content_until(z, a->content_end),
                                       lit(z, a->content_end)));
     else
-        content = peg_optional(g, content_until(z, a->section_start.len ? a->section_start
-                                                   : a->call_start.len  ? a->call_start
-                                                                        : SLICE("{")));
+        content = peg_optional(g, content_before_calls(z, a->section_start.len ? a->section_start
+                                                          : a->call_start.len  ? a->call_start
+                                                                               : SLICE("{")));
     return SEQ(g, z->reasoning, content, calls, peg_end(g));
 }
 
@@ -189,8 +200,7 @@ static peg_id build_section(struct generator *z, peg_id one, bool loose)
             true);
     }
     struct slice marker = a->section_start.len ? a->section_start : a->call_start;
-    peg_id content = peg_optional(
-        g, peg_tag(g, TAG_CONTENT, marker.len ? peg_until_slice(g, marker) : PEG_NOTHING));
+    peg_id content = marker.len ? peg_optional(g, content_before_calls(z, marker)) : PEG_NOTHING;
     return SEQ(g, z->reasoning, content, z->b.required ? calls : peg_optional(g, calls),
                peg_end(g));
 }

@@ -30,7 +30,7 @@ struct chat_inputs {
     const struct chat_request *request;
     json_t *messages, *context; /* owned */
     const json_t *tools;        /* NULL when there are none */
-    const json_t *schema;       /* NULL unless a non-empty object */
+    const json_t *schema;       /* what the content must fit, or NULL */
     enum chat_tool_choice tool_choice;
     enum chat_reasoning_format reasoning_format;
     enum chat_continuation continuation;

@@ -124,15 +124,12 @@ static struct chat_tool_call *current(struct reader *r)
 
 static void take_name(struct reader *r, struct slice name)
 {
-    struct slice trimmed = name;
-    while (trimmed.len && isspace((unsigned char)trimmed.data[trimmed.len - 1]))
-        trimmed.len--;
     if (r->named) {
-        set(&current(r)->name, trimmed);
+        set(&current(r)->name, name);
         return;
     }
-    set(&r->call.name, trimmed);
-    if (trimmed.len == 0)
+    set(&r->call.name, name);
+    if (name.len == 0)
         return;
     if (r->call.arguments.len == 0)
         str_append_char(&r->call.arguments, '{');
@@ -165,7 +162,7 @@ static void take_arg_name(struct reader *r, struct slice name)
     if (r->n_arguments++ > 0)
         str_append_char(args, ',');
     str_append_char(args, '"');
-    message_json_escape(args, chat_trim(name));
+    message_json_escape(args, name);
     str_append_text(args, "\":");
 }
 
@@ -289,41 +286,90 @@ static void drop_blank_reasoning(struct chat_message *m)
         str_clear(&m->reasoning_content);
 }
 
+static void read_all(struct reader *r, const struct chat_parser *parser,
+                     const struct peg_node *node)
+{
+    if (parser->format == CHAT_FORMAT_PEG_GEMMA4 || parser->format == CHAT_FORMAT_PEG_MINIMAX_M3) {
+        read_trees(r, node, parser->format);
+    } else {
+        read_nodes(r, node);
+        drop_blank_reasoning(r->message);
+    }
+}
+
+/* How much of a text that does not fit does, as the beginning of a longer one. */
+static size_t fitting(const struct chat_parser *parser, struct slice text, struct arena *arena)
+{
+    size_t fits = 0, wrong = text.len;
+    while (wrong - fits > 1) {
+        size_t middle = fits + (wrong - fits) / 2;
+        struct slice part = {text.data, middle};
+        if (peg_parse(parser->peg, part, 0, false, false, arena).kind == PEG_FAILED)
+            wrong = middle;
+        else
+            fits = middle;
+    }
+    return fits;
+}
+
+/* Where text begins that is no part of a whole call: behind the last thought, content
+ * or whole call that stands before a call that is cut. */
+static size_t last_whole(const struct peg_node *node, size_t end, bool *cut)
+{
+    for (; node && !*cut; node = node->next) {
+        bool opens = node->tag == TAG_TOOL || node->tag == TAG_TOOL_OPEN;
+        bool text = node->tag == TAG_REASONING || node->tag == TAG_CONTENT;
+        bool ends =
+            text || ((node->tag == TAG_TOOL || node->tag == TAG_TOOL_CLOSE) && !node->partial);
+        *cut = opens && node->partial;
+        if (ends && node->end > end)
+            end = node->end;
+        if (!*cut)
+            end = last_whole(node->first, end, cut);
+    }
+    return end;
+}
+
+/* A text that does not fit: what does is read, and from the call that goes wrong on
+ * all is content. No request fails for what the model wrote. */
+static void read_misfit(struct reader *r, const struct chat_parser *parser, struct slice text,
+                        struct arena *arena)
+{
+    struct slice part = {text.data, fitting(parser, text, arena)};
+    bool cut = false;
+    struct peg_result result = peg_parse(parser->peg, part, 0, false, false, arena);
+    /* a whole answer with something behind it, or one that is cut */
+    size_t end = result.kind == PEG_MATCHED ? part.len : last_whole(result.first, 0, &cut);
+    if (end < parser->generation_prompt.len)
+        end = parser->generation_prompt.len;
+    part.len = end;
+    result = peg_parse(parser->peg, part, 0, false, false, arena);
+    if (result.kind != PEG_FAILED)
+        read_all(r, parser, result.first);
+    drop_call(r);
+    utf8_append_sanitized(&r->message->content, slice_from(text, end));
+}
+
 bool chat_parse(const struct chat_parser *parser, struct slice text, bool partial,
                 struct chat_message *out, struct error *err)
 {
     struct str whole = {0};
     struct arena arena = {0};
-    struct slice input = text;
-    if (parser->generation_prompt.len) {
-        str_append_slice(&whole, str_slice(&parser->generation_prompt));
-        str_append_slice(&whole, text);
-        if (whole.failed) {
-            str_free(&whole);
-            return error_memory(err);
-        }
-        input = str_slice(&whole);
+    if (!str_append_slice(&whole, str_slice(&parser->generation_prompt)) ||
+        !str_append_slice(&whole, text)) {
+        str_free(&whole);
+        return error_memory(err);
     }
     struct reader r = {.message = out};
+    struct slice input = str_slice(&whole);
     struct peg_result result = peg_parse(parser->peg, input, 0, !partial, false, &arena);
-    bool fits = result.kind != PEG_FAILED || (partial && result.end > 0);
-    if (fits) {
-        bool trees = parser->format == CHAT_FORMAT_PEG_GEMMA4 ||
-                     parser->format == CHAT_FORMAT_PEG_MINIMAX_M3;
-        if (trees) {
-            read_trees(&r, result.first, parser->format);
-        } else {
-            read_nodes(&r, result.first);
-            drop_blank_reasoning(out);
-        }
-    }
+    if (result.kind != PEG_FAILED)
+        read_all(&r, parser, result.first);
+    else
+        read_misfit(&r, parser, input, &arena);
     drop_call(&r);
     arena_free(&arena);
     str_free(&whole);
-    /* A whole answer that fits nothing is content: no request fails for what the
-     * model wrote. */
-    if (!fits && !partial)
-        utf8_append_sanitized(&out->content, text);
     return (!r.failed && !out->content.failed && !out->reasoning_content.failed) ||
            error_memory(err);
 }

@@ -332,6 +332,13 @@ static bool tool_choice_from(const json_t *choice, struct chat_request *out, str
 
 /* ---- Formats, variables, continuations ------------------------------------ */
 
+/* null, {} or [] */
+static bool is_empty(const json_t *value)
+{
+    return json_is_null(value) || (json_is_object(value) && json_object_size(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0);
+}
+
 static bool response_format_from(const json_t *body, struct chat_request *out, struct error *err)
 {
     json_t *schema = json_object_get(body, "json_schema");
@@ -344,11 +351,10 @@ static bool response_format_from(const json_t *body, struct chat_request *out, s
     json_t *made = schema ? json_incref(schema) : NULL;
     if (strcmp(type, "json_object") == 0) {
         json_t *own = json_object_get(format, "schema");
-        bool empty = !schema || (json_is_object(schema) && json_object_size(schema) == 0) ||
-                     (json_is_array(schema) && json_array_size(schema) == 0);
+        bool empty = !schema || is_empty(schema);
         if (own || empty) {
             json_decref(made);
-            made = own && !json_is_null(own) ? json_incref(own) : json_object();
+            made = own && !is_empty(own) ? json_incref(own) : json_pack("{s:s}", "type", "object");
         }
     } else if (strcmp(type, "json_schema") == 0) {
         json_t *own = json_object_get(json_object_get(format, "json_schema"), "schema");

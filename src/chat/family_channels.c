@@ -285,9 +285,8 @@ static peg_id gemma_root(struct chat_build *b)
     peg_id maybe =
         CHOICE(g, SEQ(g, peg_ahead(g, channel), empty, thought), peg_not_ahead(g, channel));
     if (b->in->schema) {
-        peg_id json =
-            chat_spaced(b, peg_text(g, "```json"), chat_response(b, "response-format-schema"));
-        return SEQ(g, start, peg_optional(g, maybe), chat_spaced(b, json, peg_text(g, "```")));
+        return SEQ(g, start, peg_optional(g, maybe),
+                   chat_response_block(b, "response-format-schema"));
     }
     const struct slice ends[] = {SLICE("<|channel>"), SLICE("<channel|>"), SLICE("<|tool_call>")};
     peg_id content =

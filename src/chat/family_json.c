@@ -52,15 +52,11 @@ bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, str
     chat_build_preserve(&b, TOKENS("[THINK]", "[/THINK]", "[TOOL_CALLS]", "[ARGS]"));
     chat_build_continue(&b, "", "[THINK]", "[/THINK]");
     peg_id thought = PEG_NOTHING, root;
-    if (b.extract)
-        thought = peg_optional(g, SEQ(g, peg_text(g, "[THINK]"),
-                                      peg_tag(g, TAG_REASONING, peg_until(g, "[/THINK]")),
-                                      peg_text(g, "[/THINK]")));
+    if (chat_build_reads_thoughts(&b))
+        thought = chat_thought_between(&b, "[THINK]", "[/THINK]");
     bool grammar = true;
     if (in->schema) {
-        root = chat_spaced(&b, thought, peg_text(g, "```json"));
-        root = chat_spaced(&b, root, chat_response(&b, "response-format"));
-        root = chat_spaced(&b, root, peg_text(g, "```"));
+        root = chat_spaced(&b, thought, chat_response_block(&b, "response-format"));
     } else if (b.with_tools) {
         peg_id call =
             SEQ(g, peg_text(g, "[TOOL_CALLS]"), chat_tool_choice(&b, ministral_call, NULL));
@@ -75,7 +71,7 @@ bool family_ministral(const struct chat_inputs *in, struct chat_prompt *out, str
     }
     if (grammar)
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, "[TOOL_CALLS]");
-    return chat_build_end(&b, root, grammar, in->tools && in->tool_choice == CHAT_TOOLS_AUTO);
+    return chat_build_end(&b, root, grammar, !in->schema && in->tool_choice == CHAT_TOOLS_AUTO);
 }
 
 /* ---- Functionary v3.2: >>>name\n{...} ------------------------------------ */
@@ -105,8 +101,11 @@ bool family_functionary(const struct chat_inputs *in, struct chat_prompt *out, s
         str_append_slice(&out->generation_prompt, str_slice(&in->continue_content));
         str_append_slice(&out->text, str_slice(&out->generation_prompt));
     }
-    peg_id only_content = SEQ(g, peg_text(g, "all\n"), chat_content_rest(g)), body = only_content;
-    if (b.with_tools) {
+    peg_id only_content =
+        SEQ(g, peg_text(g, "all\n"),
+            in->schema ? chat_response(&b, "response-format") : chat_content_rest(g));
+    peg_id body = only_content;
+    if (!in->schema && b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_PATTERN, ">>>(?!all)");
         peg_id one = chat_tool_choice(&b, functionary_call, NULL);
         peg_id calls = peg_rule(g, SLICE("tools"), peg_some(g, one), true);
@@ -118,8 +117,9 @@ bool family_functionary(const struct chat_inputs *in, struct chat_prompt *out, s
         else
             body = CHOICE(g, both, only_content, more);
     }
-    return chat_build_end(&b, SEQ(g, peg_text(g, opening), body, peg_end(g)), b.with_tools,
-                          in->tool_choice == CHAT_TOOLS_AUTO);
+    return chat_build_end(&b, SEQ(g, peg_text(g, opening), body, peg_end(g)),
+                          in->schema || b.with_tools,
+                          !in->schema && in->tool_choice == CHAT_TOOLS_AUTO);
 }
 
 /* ---- Kimi K2: functions.name:0 and JSON ---------------------------------- */
@@ -153,14 +153,18 @@ bool family_kimi_k2(const struct chat_inputs *in, struct chat_prompt *out, struc
                                    "</think>"));
     chat_build_continue(&b, opening, "<think>", "</think>");
     peg_id thought = PEG_NOTHING;
-    if (b.extract) { /* a call may come without the thought being closed */
+    if (in->schema) {
+        thought = chat_thought_between(&b, "<think>", "</think>");
+    } else if (b.extract) { /* a call may come without the thought being closed */
         const struct slice ends[] = {SLICE("</think>"), slice_of(section), slice_of(call)};
         thought = peg_optional(g, SEQ(g, peg_text(g, "<think>"),
                                       peg_tag(g, TAG_REASONING, peg_until_any(g, ends, 3)),
                                       peg_optional(g, peg_text(g, "</think>"))));
     }
     peg_id body = chat_content_rest(g);
-    if (b.with_tools) {
+    if (in->schema) {
+        body = chat_spaced(&b, PEG_NOTHING, chat_response(&b, "response-format"));
+    } else if (b.with_tools) {
         const struct slice starts[] = {slice_of(section), slice_of(call)};
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, call);
         peg_id one = SEQ(g, peg_text(g, call), chat_tool_choice(&b, kimi_k2_call, NULL));
@@ -173,8 +177,9 @@ bool family_kimi_k2(const struct chat_inputs *in, struct chat_prompt *out, struc
                    peg_rule(g, SLICE("tool-calls"),
                             SEQ(g, peg_optional(g, peg_text(g, section)), calls), false));
     }
-    return chat_build_end(&b, SEQ(g, peg_text(g, opening), thought, body, peg_end(g)), b.with_tools,
-                          in->tool_choice == CHAT_TOOLS_AUTO);
+    return chat_build_end(&b, SEQ(g, peg_text(g, opening), thought, body, peg_end(g)),
+                          in->schema || b.with_tools,
+                          !in->schema && in->tool_choice == CHAT_TOOLS_AUTO);
 }
 
 /* ---- GigaChat 3 ---------------------------------------------------------- */
@@ -206,7 +211,9 @@ bool family_gigachat(const struct chat_inputs *in, struct chat_prompt *out, stru
         str_append_slice(&out->text, str_slice(&out->generation_prompt));
     }
     peg_id body = chat_content_rest(g);
-    if (b.with_tools) {
+    if (in->schema) {
+        body = chat_response(&b, "response-format");
+    } else if (b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, call);
         peg_id one =
             peg_rule(g, SLICE("tool-call"),
@@ -215,8 +222,9 @@ bool family_gigachat(const struct chat_inputs *in, struct chat_prompt *out, stru
             peg_rule(g, SLICE("tool-call-root"), peg_repeat(g, one, b.required, 1), true);
         body = chat_spaced(&b, chat_content_until(g, "<|message_sep|>\n\n"), calls);
     }
-    return chat_build_end(&b, SEQ(g, peg_text(g, "assistant<|role_sep|>\n"), body), b.with_tools,
-                          in->tool_choice == CHAT_TOOLS_AUTO);
+    return chat_build_end(&b, SEQ(g, peg_text(g, "assistant<|role_sep|>\n"), body),
+                          in->schema || b.with_tools,
+                          !in->schema && in->tool_choice == CHAT_TOOLS_AUTO);
 }
 
 /* ---- Cohere2 MoE --------------------------------------------------------- */
@@ -251,7 +259,7 @@ bool family_cohere2(const struct chat_inputs *in, struct chat_prompt *out, struc
                       in->schema ? chat_response(&b, "response-format-schema")
                                  : chat_content_until(g, text_end),
                       peg_optional(g, peg_text(g, text_end)));
-    if (b.with_tools) {
+    if (!in->schema && b.with_tools) {
         static const struct slice order[] = {
             {"tool_call_id", 12}, {"tool_name", 9}, {"parameters", 10}};
         const struct chat_json_style style = {.section_start = slice_of(action),
@@ -345,11 +353,13 @@ static bool build_lfm2(const struct chat_inputs *in, bool list_tokens, struct ch
         chat_build_preserve(&b, TOKENS("<|tool_list_start|>", "<|tool_list_end|>"));
     chat_build_continue(&b, opening, "<think>", "</think>");
     peg_id thought = PEG_NOTHING, body;
-    if (b.extract && chat_template_has(in->t, "<think>"))
-        thought = peg_optional(g, SEQ(g, peg_text(g, "<think>"),
-                                      peg_tag(g, TAG_REASONING, peg_until(g, "</think>")),
-                                      peg_text(g, "</think>")));
-    if (b.with_tools) {
+    /* a message to go on with is given a thought, whatever the template knows */
+    bool thinks = chat_template_has(in->t, "<think>") || (in->schema && in->has_continuation);
+    if (chat_build_reads_thoughts(&b) && thinks)
+        thought = chat_thought_between(&b, "<think>", "</think>");
+    if (in->schema) {
+        body = chat_spaced(&b, PEG_NOTHING, chat_response(&b, "response-format-schema"));
+    } else if (b.with_tools) {
         peg_id one = chat_tool_choice(&b, lfm2_call, NULL), more = PEG_NOTHING;
         if (in->parallel_tool_calls)
             more = peg_any_number(g, SEQ(g, peg_text(g, ","), peg_space(g), one));
@@ -359,7 +369,7 @@ static bool build_lfm2(const struct chat_inputs *in, bool list_tokens, struct ch
                                 true);
         body = SEQ(g, chat_content_until(g, start), b.required ? calls : peg_optional(g, calls));
     } else {
-        body = in->schema ? chat_response(&b, "response-format-schema") : chat_content_rest(g);
+        body = chat_content_rest(g);
     }
     if (in->schema || b.with_tools)
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, start);

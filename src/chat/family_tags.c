@@ -80,12 +80,16 @@ static peg_id qwen_call(struct chat_build *b, const struct chat_tool *tool, cons
                        tool_close(g, peg_text(g, "</function>\n"))));
 }
 
+struct texts {
+    struct slice *data;
+    size_t n, capacity;
+};
+
 /* Calls start with their tag, or where the model leaves that out with a known
  * function's. */
-static peg_id qwen_calls(struct chat_build *b)
+static struct texts qwen_starts(struct chat_build *b)
 {
-    struct peg *g = b->g;
-    VEC(struct slice) starts = {0};
+    struct texts starts = {0};
     struct chat_tool tool;
     bool ok = VEC_PUSH(&starts, SLICE("<tool_call>"));
     for (size_t i = 0; chat_build_tool(b, i, &tool); i++)
@@ -93,11 +97,18 @@ static peg_id qwen_calls(struct chat_build *b)
                                                      tool.name.data));
     if (!ok)
         error_memory(b->err);
-    for (size_t i = 0; i < starts.n; i++)
+    return starts;
+}
+
+static peg_id qwen_calls(struct chat_build *b, const struct texts *starts)
+{
+    struct peg *g = b->g;
+    for (size_t i = 0; i < starts->n; i++)
         if (b->in->tool_choice == CHAT_TOOLS_AUTO)
-            chat_build_trigger(b, CHAT_TRIGGER_WORD, starts.data[i].data);
-    peg_id content = peg_tag(g, TAG_CONTENT, peg_until_any(g, starts.data, starts.n));
-    VEC_FREE(&starts);
+            chat_build_trigger(b, CHAT_TRIGGER_WORD, starts->data[i].data);
+    bool thinks = chat_template_has(b->in->t, "<think>");
+    peg_id content =
+        chat_content_before(b, starts->data, starts->n, thinks ? SLICE("<think>") : SLICE(""));
     peg_id body =
         SEQ(g, chat_tool_choice(b, qwen_call, NULL), peg_text(g, "</tool_call>"), peg_space(g));
     peg_id tag = peg_text(g, "<tool_call>\n");
@@ -109,6 +120,40 @@ static peg_id qwen_calls(struct chat_build *b)
         peg_rule(g, SLICE("tool-call-root"), peg_repeat(g, calls, b->required, 1), true));
 }
 
+/* A thought may also be left by calling. Where a call is required the text that
+ * leaves it is all that a call may start with. */
+static peg_id qwen_thought(struct chat_build *b, const struct texts *starts)
+{
+    struct peg *g = b->g;
+    struct slice ends[2] = {SLICE("</think>"), SLICE("<tool_call>")};
+    peg_id inner = peg_until_any(g, ends, 2), call = peg_text(g, "<tool_call>");
+    if (b->in->schema) {
+        inner = chat_thought_text(b, peg_until(g, "</think>"));
+        peg_id thought =
+            SEQ(g, peg_text(g, "<think>"), peg_space(g), inner, peg_text(g, "</think>"));
+        return peg_optional(g, chat_thought_whole(b, thought));
+    }
+    if (b->required && b->with_tools) {
+        struct texts all = {0};
+        struct peg_ids calls = {0};
+        bool ok = VEC_PUSH(&all, ends[0]);
+        for (size_t i = 0; i < starts->n; i++) {
+            ok = ok && VEC_PUSH(&all, starts->data[i]);
+            chat_ids_add(b, &calls, peg_literal(g, starts->data[i]));
+        }
+        if (!ok)
+            error_memory(b->err);
+        inner = peg_until_any(g, all.data, all.n);
+        call = chat_choice_of(b, &calls);
+        VEC_FREE(&all);
+    }
+    return chat_build_thought(b,
+                              SEQ(g, peg_text(g, "<think>"), peg_space(g),
+                                  peg_tag(g, TAG_REASONING, inner),
+                                  CHOICE(g, peg_text(g, "</think>"), peg_ahead(g, call))),
+                              SLICE("<think>"), SLICE("</think>"));
+}
+
 bool family_qwen_coder(const struct chat_inputs *in, struct chat_prompt *out, struct error *err)
 {
     static const char opening[] = "<|im_start|>assistant\n";
@@ -118,7 +163,7 @@ bool family_qwen_coder(const struct chat_inputs *in, struct chat_prompt *out, st
     struct peg *g = b.g;
     bool thinks = chat_template_has(in->t, "<think>");
     chat_build_preserve(&b, TOKENS("<tool_call>", "</tool_call>"));
-    if (thinks) { /* a thought may also be left by calling */
+    if (thinks) {
         chat_build_thinking(&b, "<think>", TOKENS("</think>", "<tool_call>"));
         chat_build_preserve(&b, TOKENS("<think>", "</think>"));
     }
@@ -128,21 +173,18 @@ bool family_qwen_coder(const struct chat_inputs *in, struct chat_prompt *out, st
     chat_build_delimiter(&b, "user", "<|im_start|>user");
     chat_build_delimiter(&b, "system", "<|im_start|>system");
     chat_build_continue(&b, opening, thinks ? "<think>\n" : "", thinks ? "\n</think>\n\n" : "");
-    peg_id thought = PEG_NOTHING, body;
-    if (thinks && b.extract) {
-        const struct slice ends[] = {SLICE("</think>"), SLICE("<tool_call>")};
-        thought = peg_optional(
-            g, SEQ(g, peg_text(g, "<think>"), peg_space(g),
-                   peg_tag(g, TAG_REASONING, peg_until_any(g, ends, 2)),
-                   CHOICE(g, peg_text(g, "</think>"), peg_ahead(g, peg_text(g, "<tool_call>")))));
-    }
+    struct texts starts = qwen_starts(&b);
+    peg_id thought =
+               thinks && chat_build_reads_thoughts(&b) ? qwen_thought(&b, &starts) : PEG_NOTHING,
+           body;
     if (in->schema)
         body = chat_response(&b, "response-format");
     else
-        body = b.with_tools ? qwen_calls(&b) : chat_content_rest(g);
+        body = b.with_tools ? qwen_calls(&b, &starts) : chat_content_rest(g);
+    VEC_FREE(&starts);
     return chat_build_end(&b, SEQ(g, peg_text(g, opening), chat_spaced(&b, thought, body)),
                           in->schema || b.with_tools,
-                          in->tools && in->tool_choice == CHAT_TOOLS_AUTO);
+                          !in->schema && in->tool_choice == CHAT_TOOLS_AUTO);
 }
 
 /* ---- MiniCPM5 ------------------------------------------------------------ */
@@ -197,10 +239,11 @@ bool family_minicpm(const struct chat_inputs *in, struct chat_prompt *out, struc
     chat_build_delimiter(&b, "system", "<|im_start|>system");
     chat_build_continue(&b, opening, "<think>\n", "\n</think>\n\n");
     peg_id thought = PEG_NOTHING, body;
-    if (b.extract) {
+    if (chat_build_reads_thoughts(&b)) {
         thought = chat_spaced(&b, peg_text(g, "<think>"),
-                              peg_tag(g, TAG_REASONING, peg_until(g, "</think>")));
-        thought = SEQ(g, chat_spaced(&b, thought, peg_text(g, "</think>")), peg_space(g));
+                              chat_thought_text(&b, peg_until(g, "</think>")));
+        thought = chat_thought_whole(&b, chat_spaced(&b, thought, peg_text(g, "</think>")));
+        thought = SEQ(g, thought, peg_space(g));
     }
     if (in->schema) {
         body = chat_response(&b, "response-format");
@@ -267,7 +310,7 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
     chat_build_continue(&b, opening, " to=self<|message|>",
                         "<|eom|><|start|>assistant to=user<|message|>");
     peg_id start = peg_rule(g, SLICE("start"), peg_text(g, opening), false);
-    if (!b.extract && !b.with_tools)
+    if (!b.extract && !b.with_tools && !in->schema)
         return chat_build_end(&b, SEQ(g, start, chat_content_rest(g)), false, false);
     peg_id thought =
         peg_rule(g, SLICE("analysis"),
@@ -279,10 +322,11 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
     peg_id answer =
         peg_rule(g, SLICE("final"),
                  SEQ(g, peg_optional(g, peg_text(g, " to=user")), peg_text(g, "<|message|>"),
-                     peg_tag(g, TAG_CONTENT, peg_until_any(g, ends, 2))),
+                     in->schema ? chat_response(&b, "response-format")
+                                : peg_tag(g, TAG_CONTENT, peg_until_any(g, ends, 2))),
                  false);
     peg_id thoughts = peg_any_number(g, SEQ(g, start, thought)), body = answer;
-    if (b.with_tools) {
+    if (!in->schema && b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_PATTERN,
                            "<\\|start\\|>assistant( to=(?!self<\\|message\\|>)"
                            "(?!user<\\|message\\|>)[^<]*?<\\|message\\|>)");
@@ -293,7 +337,8 @@ bool family_muse(const struct chat_inputs *in, struct chat_prompt *out, struct e
         peg_id later = peg_optional(g, SEQ(g, peg_text(g, "<|eom|>"), start, calls));
         body = b.required ? calls : CHOICE(g, calls, SEQ(g, answer, later));
     }
-    return chat_build_end(&b, SEQ(g, thoughts, start, body), b.with_tools, !b.required);
+    return chat_build_end(&b, SEQ(g, thoughts, start, body), in->schema || b.with_tools,
+                          !in->schema && !b.required);
 }
 
 /* ---- Kimi K3: <|open|>tag<|sep|> ... <|close|>tag<|sep|> ----------------- */
@@ -348,19 +393,23 @@ bool family_kimi_k3(const struct chat_inputs *in, struct chat_prompt *out, struc
     chat_build_delimiter(&b, "tool", "<|open|>message role=\"tool\"");
     chat_build_delimiter(&b, "system", "<|open|>message role=\"system\"");
     chat_build_continue(&b, opening, think, "<|close|>think<|sep|><|open|>response<|sep|>");
-    const struct slice think_ends[] = {slice_of(think_end), slice_of(answer)},
+    /* a thought may also be left by calling */
+    const struct slice think_ends[] = {slice_of(think_end), slice_of(answer), slice_of(section)},
                        answer_ends[] = {slice_of(answer_end), slice_of(section), slice_of(end)};
     peg_id thought = peg_optional(
         g, SEQ(g, peg_optional(g, peg_text(g, think)),
-               peg_tag(g, b.extract ? TAG_REASONING : TAG_CONTENT, peg_until_any(g, think_ends, 2)),
+               peg_tag(g, b.extract ? TAG_REASONING : TAG_CONTENT, peg_until_any(g, think_ends, 3)),
                peg_optional(g, peg_text(g, think_end))));
+    if (in->schema)
+        thought = chat_thought_between(&b, think, think_end);
     peg_id content = SEQ(g, peg_optional(g, peg_text(g, answer)),
-                         peg_tag(g, TAG_CONTENT, peg_until_any(g, answer_ends, 3)),
+                         in->schema ? chat_response(&b, "response-format")
+                                    : peg_tag(g, TAG_CONTENT, peg_until_any(g, answer_ends, 3)),
                          peg_optional(g, peg_text(g, answer_end)));
     peg_id closing =
         SEQ(g, peg_optional(g, peg_text(g, end)), peg_optional(g, peg_text(g, "<|end_of_msg|>")));
     peg_id calls = PEG_NOTHING;
-    if (b.with_tools) {
+    if (!in->schema && b.with_tools) {
         chat_build_trigger(&b, CHAT_TRIGGER_WORD, section);
         calls = peg_rule(g, SLICE("kimi-k3-tool-call"),
                          SEQ(g, peg_text(g, section),
@@ -373,7 +422,7 @@ bool family_kimi_k3(const struct chat_inputs *in, struct chat_prompt *out, struc
     return chat_build_end(
         &b,
         SEQ(g, peg_optional(g, peg_text(g, opening)), thought, content, calls, closing, peg_end(g)),
-        b.with_tools, !b.required);
+        in->schema || b.with_tools, !in->schema && !b.required);
 }
 
 /* ---- DeepSeek V3.2 and V4 ------------------------------------------------ */
@@ -479,16 +528,18 @@ bool family_deepseek(const struct chat_inputs *in, struct chat_prompt *out, stru
     bool thinking = b.extract && in->enable_thinking;
     peg_id think = peg_text(g, "<think>"), think_end = peg_text(g, "</think>");
     peg_id thought = PEG_NOTHING, body;
-    if (thinking)
-        thought = peg_optional(
-            g, SEQ(g, think, peg_tag(g, TAG_REASONING, peg_until(g, "</think>")), think_end));
-    else if (b.extract) /* the prompt holds an empty thought */
-        thought =
-            peg_optional(g, v4 ? think_end : SEQ(g, think, peg_until(g, "</think>"), think_end));
+    if (thinking || (in->schema && !b.extract))
+        thought = chat_thought_between(&b, "<think>", "</think>");
+    else if (b.extract) { /* the prompt holds an empty thought */
+        peg_id empty = SEQ(g, think, peg_until(g, "</think>"), think_end);
+        if (v4)
+            empty = in->schema ? CHOICE(g, think_end, empty) : think_end;
+        thought = peg_optional(g, empty);
+    }
     if (in->schema) {
-        peg_id json =
-            SEQ(g, peg_text(g, "```json"), peg_space(g),
-                chat_response(&b, "response-format-schema"), peg_space(g), peg_text(g, "```"));
+        if (v4) /* the prompt of a message to go on with may hold only the end */
+            thought = CHOICE(g, think_end, thought);
+        peg_id json = chat_response_block(&b, "response-format-schema");
         body = SEQ(g, thought, peg_rule(g, SLICE("response-format"), json, false));
     } else if (b.with_tools) {
         const struct slice starts[] = {slice_of(apart), slice_of(start), SLICE("</think>")};
@@ -641,19 +692,18 @@ bool family_minimax_m3(const struct chat_inputs *in, struct chat_prompt *out, st
     if (cut)
         opening.len = (size_t)(cut - opening.data);
     peg_id thought = PEG_NOTHING, body;
-    if (b.extract) {
+    if (chat_build_reads_thoughts(&b)) {
         struct slice close = slice_of(think_end);
         peg_id inner = peg_until(g, think_end);
         if (in->enable_thinking)
-            inner = peg_tag(g, TAG_REASONING, inner);
+            inner = chat_thought_text(&b, inner);
         peg_id block = SEQ(g, peg_text(g, think), in->enable_thinking ? peg_space(g) : PEG_NOTHING,
                            peg_through(g, SEQ(g, inner, peg_text(g, think_end)), &close, 1));
-        thought = peg_optional(g, CHOICE(g, block, peg_text(g, think_end)));
+        thought = chat_thought_whole(&b, CHOICE(g, block, peg_text(g, think_end)));
+        thought = chat_build_thought(&b, thought, slice_of(think), slice_of(think_end));
     }
     if (in->schema) {
-        peg_id json =
-            SEQ(g, peg_text(g, "```json"), peg_space(g),
-                chat_response(&b, "response-format-schema"), peg_space(g), peg_text(g, "```"));
+        peg_id json = chat_response_block(&b, "response-format-schema");
         body = peg_rule(g, SLICE("response-format"), json, false);
     } else if (b.with_tools) {
         peg_id one = chat_tool_choice(&b, minimax_call, NULL), rest = PEG_NOTHING;
@@ -663,7 +713,9 @@ bool family_minimax_m3(const struct chat_inputs *in, struct chat_prompt *out, st
             g, SLICE("tool-call"),
             SEQ(g, peg_text(g, start), peg_space(g), one, rest, peg_space(g), peg_text(g, end)),
             true);
-        body = SEQ(g, chat_content_until(g, start), b.required ? calls : peg_optional(g, calls));
+        struct slice marker = slice_of(start);
+        body = SEQ(g, chat_content_before(&b, &marker, 1, slice_of(think)),
+                   b.required ? calls : peg_optional(g, calls));
     } else {
         body = chat_content_rest(g);
     }

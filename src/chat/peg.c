@@ -377,7 +377,22 @@ peg_id peg_ref(struct peg *g, const char *name)
     return id;
 }
 
-peg_id peg_rule(struct peg *g, struct slice name, peg_id item, bool trigger)
+/* name, or where a rule has it already name and a number: "get-it" and "get_it" are
+ * two tools. */
+static struct slice free_name(struct peg *g, struct slice name)
+{
+    struct slice made = name;
+    for (size_t i = g->n_rules; !g->failed && peg_rule_of(g, made); i++) {
+        struct str text = {0};
+        str_append_format(&text, "%.*s-%zu", (int)name.len, name.data, i);
+        made = copy(g, str_slice(&text));
+        str_free(&text);
+    }
+    return made;
+}
+
+/* name is the rule's own. */
+static peg_id define_rule(struct peg *g, struct slice name, peg_id item, bool trigger)
 {
     peg_id id, ref;
     struct peg_piece *rule = add(g, PEG_RULE, &id), *piece = add(g, PEG_REF, &ref);
@@ -385,7 +400,7 @@ peg_id peg_rule(struct peg *g, struct slice name, peg_id item, bool trigger)
         return PEG_NOTHING;
     rule->child = item;
     rule->trigger = trigger;
-    rule->text = piece->text = rule_name(g, name);
+    rule->text = piece->text = name;
     struct peg_rule_entry *entry = (struct peg_rule_entry *)peg_rule_of(g, rule->text);
     if (!entry) {
         if (!vec_reserve((void **)&g->rules, &g->rules_capacity, g->n_rules, 1, sizeof *g->rules)) {
@@ -399,6 +414,11 @@ peg_id peg_rule(struct peg *g, struct slice name, peg_id item, bool trigger)
     return ref;
 }
 
+peg_id peg_rule(struct peg *g, struct slice name, peg_id item, bool trigger)
+{
+    return define_rule(g, free_name(g, rule_name(g, name)), item, trigger);
+}
+
 /* ---- Values -------------------------------------------------------------- */
 
 /* The rule of that name, made by build when it is not there yet. While it is
@@ -407,8 +427,8 @@ static peg_id value_rule(struct peg *g, const char *name, peg_id (*build)(struct
 {
     if (peg_has_rule(g, name))
         return peg_ref(g, name);
-    peg_rule(g, slice_of(name), PEG_NOTHING, false);
-    return peg_rule(g, slice_of(name), build(g), false);
+    define_rule(g, slice_of(name), PEG_NOTHING, false);
+    return define_rule(g, slice_of(name), build(g), false);
 }
 
 static peg_id build_number(struct peg *g)

@@ -100,8 +100,8 @@ peg_id peg_rest(struct peg *g);
  * reference). */
 peg_id peg_schema(struct peg *g, peg_id item, struct slice name, const json_t *schema,
                   enum schema_mode mode);
-/* A rule; the name's odd characters become "-". Where the name is taken, the
- * later one counts. trigger: a lazy grammar starts here. */
+/* A rule; the name's odd characters become "-", and a name that is taken gets a
+ * number. trigger: a lazy grammar starts here. */
 peg_id peg_rule(struct peg *g, struct slice name, peg_id item, bool trigger);
 /* The rule of that name, now or later. */
 peg_id peg_ref(struct peg *g, const char *name);

@@ -139,18 +139,6 @@ static bool link_states(struct automaton *a)
     return true;
 }
 
-static void append_class_char(struct str *out, uint32_t c)
-{
-    if (c == '-' || c == ']' || c == '[' || c == '\\' || c == '^')
-        str_append_format(out, "\\%c", (int)c);
-    else if (c == '\n' || c == '\t' || c == '\r')
-        str_append_text(out, c == '\n' ? "\\n" : c == '\t' ? "\\t" : "\\r");
-    else if (c >= 0x20 && c < 0x7f)
-        str_append_char(out, (char)c);
-    else
-        str_append_format(out, c <= 0xff ? "\\x%02X" : c <= 0xffff ? "\\u%04X" : "\\U%08X", c);
-}
-
 /* The letters that lead from s to a state for which keep holds, as a class. */
 static bool append_class(struct str *out, const struct automaton *a, uint32_t s, bool negated,
                          uint32_t to)
@@ -164,7 +152,7 @@ static bool append_class(struct str *out, const struct automaton *a, uint32_t s,
                       : negated      ? next != 0
                                      : a->states[next].final;
         if (listed) {
-            append_class_char(out, a->alphabet[c]);
+            grammar_append_class_char(out, a->alphabet[c]);
             any = true;
         }
     }

@@ -202,6 +202,12 @@ void http_reply(struct http_exchange *x, int status, const char *content_type, s
 void http_reply_error(struct http_exchange *x, int status, const char *type, const char *message)
 {
     struct str body = {0};
+    if (x->server && x->server->shape_error &&
+        x->server->shape_error(x->route_path, status, message, &body)) {
+        http_reply_str(x, status, HTTP_JSON, &body);
+        str_free(&body);
+        return;
+    }
     json_t *text = json_string_from(slice_of(message));
     str_append_format(&body, "{\"error\":{\"code\":%d,\"message\":", status);
     if (!text || !json_append(&body, text))

@@ -53,6 +53,10 @@ struct http_route {
     enum http_cost cost;
 };
 
+/* The body of an error as the API of a path (without the prefix) writes it, appended to
+ * *body. False: as every other path, {"error":{"code","message","type"}}. Any thread. */
+typedef bool http_error_shape(struct slice path, int status, const char *message, struct str *body);
+
 /* ---- the server ---------------------------------------------------------- */
 
 struct http_settings {
@@ -78,7 +82,8 @@ struct http_settings {
 
     const struct http_route *routes;
     size_t n_routes;
-    void *context; /* handed to handlers */
+    void *context;                 /* handed to handlers */
+    http_error_shape *shape_error; /* NULL: all errors alike */
 };
 
 /* Bind, listen and start answering: every route with 503 "Loading model" until
@@ -133,7 +138,8 @@ void http_reply(struct http_exchange *x, int status, const char *content_type, s
 /* The same, taking the string's memory over (*body is empty again). */
 void http_reply_str(struct http_exchange *x, int status, const char *content_type,
                     struct str *body);
-/* {"error":{"code","message","type"}}; ends the exchange. */
+/* {"error":{"code","message","type"}}, or as the settings' shape_error has it; ends the
+ * exchange. */
 void http_reply_error(struct http_exchange *x, int status, const char *type, const char *message);
 
 /* Step the exchange after every http_wake, when the client goes and when the

@@ -327,6 +327,7 @@ struct http_server {
     struct front front;
     const struct http_route *routes;
     size_t n_routes;
+    http_error_shape *shape_error;
     void *context;
     size_t max_body;
     int32_t timeout_s;

@@ -114,6 +114,7 @@ bool http_server_start(const struct http_settings *settings, struct http_server 
     server->listen_fd = server->acceptor.wake = -1;
     server->routes = settings->routes;
     server->n_routes = settings->n_routes;
+    server->shape_error = settings->shape_error;
     server->context = settings->context;
     server->max_body = settings->max_body ? settings->max_body : (size_t)1 << 30;
     server->timeout_s = settings->timeout_s;

@@ -16,7 +16,9 @@ bool matcher_create(const struct vocab *vocab, const struct sampler_settings *se
 struct matcher *matcher_clone(const struct matcher *m);
 void matcher_free(struct matcher *m);
 
-/* Whether the grammar admits the token now. */
+/* Whether the grammar admits the token now. A waiting one wakes when the token would
+ * complete its trigger and go on otherwise than the grammar does: then the token is
+ * refused and the mask is that of what follows the trigger's beginning. */
 bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err);
 /* The tokens that are admitted now: a bitset, valid until the next call.
  * NULL with *err when the limits are passed. Not for a waiting matcher. */

@@ -44,6 +44,14 @@ struct matcher {
     VEC(struct held_token) held;
     uint64_t *admitted; /* bitset, for the mask */
     uint64_t allowance; /* work left until the next token */
+    /* The last search for a trigger: in the buffer's first n bytes, of which the
+     * last are the token's. Judging a token and accepting it search once. */
+    struct {
+        size_t n;
+        int32_t token;
+        enum trigger_result result;
+        size_t begin;
+    } search;
 };
 
 /* ---- the automaton, with its tables emptied where need be ---- */
@@ -222,6 +230,25 @@ static struct shared *shared_new(const struct vocab *vocab, const struct sampler
     return NULL;
 }
 
+/* What of the answer stands in the prompt. Where the grammar does not take it, no
+ * answer can: the request asks for what excludes itself. */
+static bool take_prefill(struct matcher *m, struct token_run prefill, struct error *err)
+{
+    for (size_t i = 0; i < prefill.n; i++) {
+        if (matcher_accept(m, prefill.tokens[i], err))
+            continue;
+        struct slice text = vocab_piece(m->vocab, prefill.tokens[i]);
+        if (err->code == ERR_STATE)
+            error_set(err, ERR_INVALID,
+                      "the beginning of the answer, which the request gives, does not fit its "
+                      "grammar, response format or tools: \"%.*s\" cannot stand there; leave the "
+                      "last assistant message out, or the format",
+                      (int)(text.len < 60 ? text.len : 60), text.data);
+        return false;
+    }
+    return true;
+}
+
 bool matcher_create(const struct vocab *vocab, const struct sampler_settings *set,
                     struct matcher **out, struct error *err)
 {
@@ -241,9 +268,8 @@ bool matcher_create(const struct vocab *vocab, const struct sampler_settings *se
     m->waiting = set->grammar_lazy;
     shared->budget = set->budget;
     bool ok = with_automaton(m, start, NULL, err);
-    for (size_t i = 0; ok && !set->grammar_lazy && set->grammar_prefilled && i < set->prefill.n;
-         i++)
-        ok = matcher_accept(m, set->prefill.tokens[i], err);
+    if (ok && !set->grammar_lazy && set->grammar_prefilled)
+        ok = take_prefill(m, set->prefill, err);
     shared->budget = NULL;
     if (!ok) {
         matcher_free(m);
@@ -289,23 +315,6 @@ void matcher_free(struct matcher *m)
 
 /* ---- use ---- */
 
-bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err)
-{
-    *admits = true;
-    if (m->waiting)
-        return true;
-    if (vocab_is_eog(m->vocab, token))
-        return with_automaton(m, look_complete, admits, err);
-    struct step step = {token, vocab_piece(m->vocab, token), false, false};
-    *admits = false;
-    if (step.text.len == 0 || memchr(step.text.data, 0, step.text.len))
-        return true;
-    if (!with_automaton(m, take_step, &step, err))
-        return false;
-    *admits = step.admits;
-    return true;
-}
-
 const uint64_t *matcher_mask(struct matcher *m, struct error *err)
 {
     return with_automaton(m, fill_mask, NULL, err) ? m->admitted : NULL;
@@ -325,10 +334,9 @@ static bool move(struct matcher *m, int32_t token, struct slice text, struct err
 
 /* The trigger begins somewhere in what was held: the grammar takes it from
  * there, the first token perhaps only in part. */
-static bool wake(struct matcher *m, size_t begin, struct error *err)
+static bool feed_held(struct matcher *m, size_t begin, struct error *err)
 {
     bool ok = true;
-    m->waiting = false;
     for (size_t i = 0; ok && i < m->held.n; i++) {
         struct held_token held = m->held.data[i];
         if (held.end <= begin)
@@ -336,9 +344,96 @@ static bool wake(struct matcher *m, size_t begin, struct error *err)
         size_t from = held.begin < begin ? begin : held.begin;
         ok = move(m, held.token, (struct slice){m->buffer.data + from, held.end - from}, err);
     }
+    return ok;
+}
+
+static void forget_held(struct matcher *m)
+{
     str_clear(&m->buffer);
     m->held.n = 0;
-    return ok;
+    m->search.n = 0;
+}
+
+/* What the model wrote is no error: where it does not go on as the grammar does,
+ * it was no call but text, and the next trigger is waited for. */
+static bool wake(struct matcher *m, size_t begin, struct error *err)
+{
+    struct error reason = {0};
+    bool ok = feed_held(m, begin, &reason);
+    forget_held(m);
+    m->waiting = !ok;
+    if (ok)
+        return true;
+    if (reason.code == ERR_STATE)
+        return with_automaton(m, start, NULL, err);
+    if (err)
+        *err = reason;
+    return false;
+}
+
+static bool hold(struct matcher *m, int32_t token, struct slice text, struct error *err)
+{
+    struct held_token held = {token, m->buffer.len, m->buffer.len + text.len};
+    return (VEC_PUSH(&m->held, held) && str_append_slice(&m->buffer, text)) || error_memory(err);
+}
+
+/* Does the buffer, which n_new bytes of token end, hold a trigger? */
+static enum trigger_result triggered(struct matcher *m, int32_t token, size_t n_new, size_t *begin,
+                                     struct error *err)
+{
+    if (m->search.n == 0 || m->search.n != m->buffer.len || m->search.token != token) {
+        m->search.token = token;
+        m->search.result = triggers_on_text(m->shared->triggers, str_slice(&m->buffer), n_new,
+                                            &m->search.begin, err);
+        m->search.n = m->search.result == TRIGGER_FAILED ? 0 : m->buffer.len;
+    }
+    *begin = m->search.begin;
+    return m->search.result;
+}
+
+/* Would token complete a trigger that began before it, and go on wrongly? Then the
+ * grammar wakes with what was written so far, and the token is not admitted. */
+static bool admits_waiting(struct matcher *m, int32_t token, bool *admits, struct error *err)
+{
+    struct slice text = vocab_piece(m->vocab, token);
+    size_t n_held = m->held.n, n_text = m->buffer.len, begin;
+    struct error reason = {0};
+    *admits = true;
+    if (n_text == 0 || triggers_on_token(m->shared->triggers, token))
+        return true;
+    if (!hold(m, token, text, err))
+        return false;
+    enum trigger_result result = triggered(m, token, text.len, &begin, err);
+    bool found = result == TRIGGER_FOUND;
+    bool wrong = found && begin < n_text && !feed_held(m, begin, &reason);
+    m->held.n = n_held;
+    str_truncate(&m->buffer, n_text);
+    if (result == TRIGGER_FAILED)
+        return false;
+    if (found && !with_automaton(m, start, NULL, err))
+        return false;
+    if (!wrong || reason.code != ERR_STATE || !feed_held(m, begin, &reason))
+        return !found || with_automaton(m, start, NULL, err);
+    forget_held(m);
+    m->waiting = *admits = false;
+    return true;
+}
+
+bool matcher_admits(struct matcher *m, int32_t token, bool *admits, struct error *err)
+{
+    if (m->waiting)
+        return admits_waiting(m, token, admits, err);
+    *admits = true;
+    if (vocab_is_eog(m->vocab, token))
+        return with_automaton(m, look_complete, admits, err);
+    struct step step = {token, vocab_piece(m->vocab, token), false, false};
+    *admits = false;
+    if (step.text.len == 0 || memchr(step.text.data, 0, step.text.len))
+        return true;
+    if (!with_automaton(m, take_step, &step, err))
+        return false;
+    *admits = step.admits;
+    return true;
 }
 
 bool matcher_accept(struct matcher *m, int32_t token, struct error *err)
@@ -347,17 +442,13 @@ bool matcher_accept(struct matcher *m, int32_t token, struct error *err)
     struct slice text = vocab_piece(m->vocab, token);
     if (m->waiting) {
         if (triggers_on_token(m->shared->triggers, token)) {
-            m->waiting = false;
-            str_clear(&m->buffer);
-            m->held.n = 0;
-            return move(m, token, text, err);
+            forget_held(m);
+            return hold(m, token, text, err) && wake(m, 0, err);
         }
-        struct held_token held = {token, m->buffer.len, m->buffer.len + text.len};
         size_t begin;
-        if (!VEC_PUSH(&m->held, held) || !str_append_slice(&m->buffer, text))
-            return error_memory(err);
-        switch (
-            triggers_on_text(m->shared->triggers, str_slice(&m->buffer), text.len, &begin, err)) {
+        if (!hold(m, token, text, err))
+            return false;
+        switch (triggered(m, token, text.len, &begin, err)) {
         case TRIGGER_FOUND:
             return wake(m, begin, err);
         case TRIGGER_NONE:

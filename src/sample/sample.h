@@ -280,7 +280,11 @@ const char *grammar_builder_schema(struct grammar_builder *b, const char *name,
                                    const json_t *schema, enum schema_mode mode, struct error *err);
 /* Append the text of all rules, sorted by name. Fails when out of memory. */
 bool grammar_builder_text(struct grammar_builder *b, struct str *out, struct error *err);
-/* A string as a GBNF literal, quotes included. */
+/* A string as a GBNF literal, quotes included. Whatever comes from outside (names of
+ * tools and parameters, values, markers of templates) goes into a grammar through
+ * this function, or within a character class through the next one. */
 bool grammar_append_literal(struct str *out, struct slice text);
+/* A character as it stands between the brackets of a GBNF character class. */
+bool grammar_append_class_char(struct str *out, uint32_t c);
 
 #endif

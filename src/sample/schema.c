@@ -403,7 +403,7 @@ static void append_other_keys(struct grammar_builder *b, struct str *out,
             continue;
         struct key_names below = {names->data + i, end - i};
         str_append_text(out, first ? "[" : " | [");
-        append_class_char(out, c);
+        grammar_append_class_char(out, c);
         str_append_char(out, ']');
         if (names->data[end - 1][at + length] && depth < KEY_DEPTH) {
             str_append_text(out, " (");
@@ -420,7 +420,7 @@ static void append_other_keys(struct grammar_builder *b, struct str *out,
     for (size_t i = 0, end; i < names->n; i = end) {
         end = same_char(names, i, at, &c, &length);
         if (length && plain_key_char(c))
-            append_class_char(out, c);
+            grammar_append_class_char(out, c);
     }
     str_append_text(out, "] char*");
 }

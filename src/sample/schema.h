@@ -104,8 +104,6 @@ bool append_numbers(struct str *out, const struct bounds *bounds);
 
 /* The rule of a string that matches an anchored regular expression. */
 const char *pattern_rule(struct grammar_builder *b, struct slice pattern, const char *name);
-/* Append a character as it stands in a class of GBNF. */
-void append_class_char(struct str *out, uint32_t c);
 
 /* ---- merging (schema_merge.c) ---- */
 

@@ -99,16 +99,6 @@ static bool needs_escape(uint32_t c)
     return c < 0x20 || c == '"' || c == '\\' || c == 0x7F;
 }
 
-void append_class_char(struct str *out, uint32_t c)
-{
-    if (c < 0x20 || c == 0x7F || c == '"' || c == '-' || c == '^')
-        str_append_format(out, "\\x%02X", (unsigned)c);
-    else if (c == '\\' || c == '[' || c == ']')
-        str_append_format(out, "\\%c", (int)c);
-    else
-        str_append_codepoint(out, c);
-}
-
 /* ---- classes ---- */
 
 struct range {
@@ -283,11 +273,11 @@ static void append_ranges(struct regex *r, struct str *out, struct ranges *set, 
                 if (end >= 0x80 && end != high && end != 0xD7FF)
                     continue;
             }
-            append_class_char(&plain, low);
+            grammar_append_class_char(&plain, low);
             if (end > low) {
                 if (end > low + 1)
                     str_append_char(&plain, '-');
-                append_class_char(&plain, end);
+                grammar_append_class_char(&plain, end);
             }
             low = end + 1;
         }

@@ -313,3 +313,13 @@ bool grammar_append_literal(struct str *out, struct slice text)
     }
     return str_append_char(out, '"');
 }
+
+bool grammar_append_class_char(struct str *out, uint32_t c)
+{
+    /* "\-" and "\^" are not escapes of GBNF */
+    if (c < 0x20 || c == 0x7F || c == '"' || c == '-' || c == '^')
+        return str_append_format(out, "\\x%02X", (unsigned)c);
+    if (c == '\\' || c == '[' || c == ']')
+        return str_append_format(out, "\\%c", (int)c);
+    return str_append_codepoint(out, c);
+}

@@ -4,3 +4,5 @@ if(Python3_Interpreter_FOUND)
     COMMAND ${Python3_EXECUTABLE} ${CMAKE_CURRENT_SOURCE_DIR}/chat/jinja2_check.py ${MLXCEL_SHARED})
   set_tests_properties(chat.jinja2 PROPERTIES LABELS slow SKIP_RETURN_CODE 77 TIMEOUT 300)
 endif()
+# A hundred thousand combinations.
+set_tests_properties(unit.chat.sweep PROPERTIES LABELS slow)

@@ -83,3 +83,13 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
     ${CMAKE_SOURCE_DIR}/models)
   set_tests_properties(cli.by_design PROPERTIES TIMEOUT 120)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.calls COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/calls.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.calls PROPERTIES TIMEOUT 300)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  add_test(NAME cli.failures COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/failures.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.failures PROPERTIES TIMEOUT 300)
+endif()

@@ -81,9 +81,14 @@ static void a_billing_stamp_does_not_spoil_the_prompt_cache(void **state)
     assert_converts(
         convert_anthropic,
         "{\"messages\":[],\"max_tokens\":1,"
-        "\"system\":\"x-anthropic-billing-header: v=1; cch=a5145;You are\"}",
-        "{\"messages\":[{\"role\":\"system\","
-        "\"content\":\"x-anthropic-billing-header: v=1; cch=fffff;You are\"}],\"max_tokens\":1}");
+        "\"system\":[{\"type\":\"text\",\"text\":\"x-anthropic-billing-header: v=1; cch=a5145;\"},"
+        "{\"type\":\"text\",\"text\":\"You are\"}]}",
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"You are\"}],\"max_tokens\":1}");
+    assert_converts(
+        convert_anthropic,
+        "{\"messages\":[],\"max_tokens\":1,"
+        "\"system\":\"x-anthropic-billing-header: v=1; cch=a5145;\\nYou are\"}",
+        "{\"messages\":[{\"role\":\"system\",\"content\":\"You are\"}],\"max_tokens\":1}");
 }
 
 static void responses_items_become_messages(void **state)

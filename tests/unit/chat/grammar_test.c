@@ -6,35 +6,6 @@
 
 #include <string.h>
 
-/* A vocabulary of single bytes and an end. */
-enum { END = 256 };
-
-static char bytes[256];
-
-static struct slice byte_piece(const void *context, int32_t token)
-{
-    (void)context;
-    if (token == END)
-        return SLICE("</s>");
-    bytes[token] = (char)token;
-    return (struct slice){&bytes[token], 1};
-}
-
-static bool is_end(const void *context, int32_t token)
-{
-    (void)context;
-    return token == END;
-}
-
-static struct vocab *byte_vocab(void)
-{
-    const struct vocab_source source = {
-        .n_tokens = END + 1, .eot = -1, .eos = END, .piece = byte_piece, .is_eog = is_end};
-    struct vocab *vocab = vocab_create(&source, NULL);
-    assert_non_null(vocab);
-    return vocab;
-}
-
 /* How many bytes of text the grammar admits from its start. */
 static size_t admitted(const struct vocab *vocab, struct slice grammar, struct slice text)
 {
