@@ -2,6 +2,10 @@
  * array trie of prefixes, then the NUL-terminated replacements. */
 #include "text/normalize.h"
 
+/* Maps know sequences of a few characters; one made to lead in a circle would
+ * read all of the text at every character. */
+enum { PREFIX_MAX = 256 };
+
 struct charsmap {
     const unsigned char *units; /* little-endian 32-bit units */
     size_t n_units;
@@ -54,7 +58,7 @@ size_t charsmap_match(struct slice map, struct slice text, struct slice *replace
     if (!open_map(map, &m) || !m.n_units)
         return 0;
     uint32_t node = base_of(unit_at(&m, 0));
-    for (size_t i = 0; i < text.len; i++) {
+    for (size_t i = 0; i < text.len && i < PREFIX_MAX; i++) {
         unsigned char c = (unsigned char)text.data[i];
         node ^= c;
         if (c == 0 || node >= m.n_units)

@@ -18,9 +18,9 @@ static bool append_metaspace(struct str *out, struct slice text)
 }
 
 /* A character outside GPT-2's alphabet shows as the reference shows it. */
-static bool append_byte_level(struct str *out, struct slice text, bool lenient)
+static bool append_byte_level(struct str *out, struct slice text, bool lenient, size_t limit)
 {
-    for (size_t i = 0; i < text.len;) {
+    for (size_t i = 0; i < text.len && out->len <= limit;) {
         uint32_t codepoint;
         size_t len = utf8_decode(text.data + i, text.len - i, &codepoint, NULL);
         int byte = byte_level_byte(codepoint);
@@ -74,7 +74,7 @@ int byte_token_value(struct slice text)
     return high < 0 || low < 0 ? -1 : high << 4 | low;
 }
 
-bool piece_append(struct str *out, const struct tokenizer *tok, int32_t id)
+bool piece_append(struct str *out, const struct tokenizer *tok, int32_t id, size_t limit)
 {
     struct slice text = tokenizer_text(tok, id);
     unsigned attr = tok->tokens[id].attr;
@@ -92,7 +92,7 @@ bool piece_append(struct str *out, const struct tokenizer *tok, int32_t id)
     case PIECE_METASPACE:
         return append_metaspace(out, text);
     case PIECE_BYTE_LEVEL:
-        return append_byte_level(out, text, tok->from_json);
+        return append_byte_level(out, text, tok->from_json, limit);
     case PIECE_WORDPIECE:
         return append_wordpiece(out, tok, text);
     case PIECE_WORD_SUFFIX:
@@ -158,6 +158,13 @@ static size_t drop_spaces_before_contractions(char *text, size_t n)
     return kept;
 }
 
+/* Bytes that n tokens may become: the longest of common vocabularies have a few
+ * hundred. */
+static size_t decode_room(size_t n)
+{
+    return n < SIZE_MAX / 8192 ? n * 1024 + (1 << 20) : SIZE_MAX / 4;
+}
+
 bool text_decode(const struct tokenizer *tok, const int32_t *ids, size_t n, unsigned flags,
                  struct str *out, struct error *err)
 {
@@ -170,12 +177,17 @@ bool text_decode(const struct tokenizer *tok, const int32_t *ids, size_t n, unsi
     }
     if ((flags & TEXT_REMOVE_SPECIAL) && special->add_eos && n && ids[n - 1] == special->eos)
         n--;
-    size_t begin = out->len;
+    size_t begin = out->len, limit = begin + decode_room(n);
     for (size_t i = 0; i < n; i++) {
         struct slice piece = text_piece(tok, ids[i], flags & TEXT_SHOW_SPECIAL);
         if (drop_space && piece.len && piece.data[0] == ' ')
             piece = slice_from(piece, 1);
         drop_space = false;
+        if (piece.len > limit - out->len)
+            return error_set(err, ERR_LIMIT,
+                             "the text of these %zu tokens is too long: the vocabulary has tokens "
+                             "of more than a thousand bytes",
+                             n);
         if (!str_append_slice(out, piece))
             return error_memory(err);
     }

@@ -162,8 +162,8 @@ static struct slice strip(struct slice text, bool left, bool right)
     return (struct slice){text.data + begin, end - begin};
 }
 
-static bool replace(const struct normalize_step *step, struct slice text, struct str *out,
-                    struct pattern_scratch *scratch, struct error *err)
+static bool replace(const struct normalize_step *step, struct slice text, size_t limit,
+                    struct str *out, struct pattern_scratch *scratch, struct error *err)
 {
     size_t from = 0, done = 0;
     bool not_empty = false;
@@ -177,6 +177,8 @@ static bool replace(const struct normalize_step *step, struct slice text, struct
             break;
         str_append(out, text.data + done, begin - done);
         str_append_slice(out, str_slice(&step->text));
+        if (out->len > limit)
+            return text_grows_too_much(err);
         not_empty = begin == end;
         from = done = end;
     }
@@ -184,10 +186,11 @@ static bool replace(const struct normalize_step *step, struct slice text, struct
     return !out->failed || error_memory(err);
 }
 
-/* The longest prefix the map knows is replaced, else one character stays. */
-static bool map_characters(struct slice map, struct slice text, struct str *out)
+/* The longest prefix the map knows is replaced, else one character stays. Past
+ * the limit the rest is left out: the caller sees that. */
+static bool map_characters(struct slice map, struct slice text, size_t limit, struct str *out)
 {
-    while (text.len) {
+    while (text.len && out->len <= limit) {
         struct slice replacement;
         size_t n = charsmap_match(map, text, &replacement);
         if (!n) {
@@ -201,7 +204,13 @@ static bool map_characters(struct slice map, struct slice text, struct str *out)
     return !out->failed;
 }
 
-static bool run_step(const struct normalize_step *step, bool is_first, bool is_last,
+/* Where a part stands in its text, and how large it may become. */
+struct place {
+    bool is_first, is_last;
+    size_t limit;
+};
+
+static bool run_step(const struct normalize_step *step, const struct place *place,
                      struct slice text, struct str *out, struct pattern_scratch *scratch,
                      struct error *err)
 {
@@ -224,16 +233,17 @@ static bool run_step(const struct normalize_step *step, bool is_first, bool is_l
         ok = lowercase(text, out);
         break;
     case NORMALIZE_STRIP:
-        ok = str_append_slice(out, strip(text, step->left && is_first, step->right && is_last));
+        ok = str_append_slice(
+            out, strip(text, step->left && place->is_first, step->right && place->is_last));
         break;
     case NORMALIZE_REPLACE:
-        return replace(step, text, out, scratch, err);
+        return replace(step, text, place->limit, out, scratch, err);
     case NORMALIZE_PREPEND:
-        ok = (!is_first || !text.len || str_append_slice(out, str_slice(&step->text))) &&
+        ok = (!place->is_first || !text.len || str_append_slice(out, str_slice(&step->text))) &&
              str_append_slice(out, text);
         break;
     case NORMALIZE_CHARSMAP:
-        ok = map_characters(str_slice(&step->text), text, out);
+        ok = map_characters(str_slice(&step->text), text, place->limit, out);
         break;
     case NORMALIZE_BYTE_LEVEL:
         ok = byte_level_append(out, text);
@@ -244,19 +254,36 @@ static bool run_step(const struct normalize_step *step, bool is_first, bool is_l
     return ok || error_memory(err);
 }
 
-bool normalizer_run(const struct normalizer *n, struct str *text, struct str *other,
-                    struct pattern_scratch *scratch, struct error *err)
+size_t text_room(size_t len)
 {
-    return normalizer_run_part(n, true, true, text, other, scratch, err);
+    enum { TIMES = 64, MORE = 8192, MOST = 1 << 30 };
+    return len < (MOST - MORE) / TIMES ? len * TIMES + MORE : MOST;
 }
 
-bool normalizer_run_part(const struct normalizer *n, bool is_first, bool is_last, struct str *text,
-                         struct str *other, struct pattern_scratch *scratch, struct error *err)
+bool text_grows_too_much(struct error *err)
+{
+    return error_set(err, ERR_LIMIT,
+                     "the tokenizer makes too much of this text: its normalizers or pre-tokenizers "
+                     "(tokenizer.json) replace pieces of it by much longer ones");
+}
+
+bool normalizer_run(const struct normalizer *n, size_t limit, struct str *text, struct str *other,
+                    struct pattern_scratch *scratch, struct error *err)
+{
+    return normalizer_run_part(n, true, true, limit, text, other, scratch, err);
+}
+
+bool normalizer_run_part(const struct normalizer *n, bool is_first, bool is_last, size_t limit,
+                         struct str *text, struct str *other, struct pattern_scratch *scratch,
+                         struct error *err)
 {
     for (size_t i = 0; i < n->n; i++) {
+        const struct place place = {is_first, is_last, limit};
         str_clear(other);
-        if (!run_step(&n->data[i], is_first, is_last, str_slice(text), other, scratch, err))
+        if (!run_step(&n->data[i], &place, str_slice(text), other, scratch, err))
             return false;
+        if (other->len > limit)
+            return text_grows_too_much(err);
         struct str swap = *text;
         *text = *other;
         *other = swap;

@@ -42,14 +42,22 @@ bool normalizer_add(struct normalizer *n, enum normalize_kind kind, struct error
 bool normalizer_add_replace(struct normalizer *n, struct slice wanted, struct slice text,
                             struct error *err);
 
-/* Replace *text by its normal form. other is scratch. Fails when out of memory
- * or a pattern gives up. */
-bool normalizer_run(const struct normalizer *n, struct str *text, struct str *other,
+/* What may become of a text of len bytes, normalizing and cutting together: far
+ * more than Unicode's longest decompositions (11 times) in GPT-2's alphabet
+ * (twice) take, and never more than offsets can say. */
+size_t text_room(size_t len);
+/* ERR_LIMIT: a text became larger than that. Returns false. */
+bool text_grows_too_much(struct error *err);
+
+/* Replace *text by its normal form, of at most limit bytes. other is scratch.
+ * Fails when out of memory, past the limit or when a pattern gives up. */
+bool normalizer_run(const struct normalizer *n, size_t limit, struct str *text, struct str *other,
                     struct pattern_scratch *scratch, struct error *err);
 /* The same for a part of a text: what is done to a text's ends is done only
  * where the part is the first or the last. */
-bool normalizer_run_part(const struct normalizer *n, bool is_first, bool is_last, struct str *text,
-                         struct str *other, struct pattern_scratch *scratch, struct error *err);
+bool normalizer_run_part(const struct normalizer *n, bool is_first, bool is_last, size_t limit,
+                         struct str *text, struct str *other, struct pattern_scratch *scratch,
+                         struct error *err);
 void normalizer_free(struct normalizer *n);
 
 /* Whether a SentencePiece charsmap holds together; the error says how not. */

@@ -293,6 +293,7 @@ static bool collect(struct tokenizer *tok, bool parse_special, bool normalized, 
 {
     struct str text = {0}, other = {0};
     struct pattern_scratch scratch = {0};
+    size_t room = text_room(tok->table.bytes.len);
     bool ok = true;
     *n = 0;
     for (int32_t i = 0; ok && i < tok->n_vocab; i++) {
@@ -301,7 +302,8 @@ static bool collect(struct tokenizer *tok, bool parse_special, bool normalized, 
         str_clear(&text);
         ok = str_append_slice(&text, tokenizer_text(tok, i)) || error_memory(err);
         if (ok && normalized)
-            ok = normalizer_run(&tok->normalizer, &text, &other, &scratch, err);
+            ok = normalizer_run(&tok->normalizer, room, &text, &other, &scratch, err);
+        room -= ok && text.len < room ? text.len : 0;
         ok = ok && (str_append_slice(texts, str_slice(&text)) || error_memory(err));
         keys[(*n)++] = (struct trie_key){{NULL, text.len}, i};
     }

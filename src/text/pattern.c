@@ -14,8 +14,18 @@ struct pattern {
     pcre2_code *code;
 };
 
-/* Backtracking may use this much before a match is given up. */
-enum { JIT_STACK_BYTES = 32 << 20, HEAP_LIMIT_KIB = 64 << 10, MATCH_LIMIT = 20000000 };
+/* Backtracking may use this much before a match is given up. PCRE2 does not say
+ * how many steps a match took, so it is given few at first, which nearly always
+ * is enough, and then ten times as many again and again: what was not enough is
+ * counted, over all matches of an encoding. */
+enum {
+    JIT_STACK_BYTES = 32 << 20,
+    HEAP_LIMIT_KIB = 64 << 10,
+    FIRST_LIMIT = 2000,
+    MATCH_LIMIT = 20000000,
+    DEPTH_LIMIT = 2000000,
+    ALL_LIMIT = 2 * MATCH_LIMIT,
+};
 
 /* The White_Space property, as the inside of a class. */
 #define WHITE_SPACE                                                                                \
@@ -127,10 +137,49 @@ static bool prepare(struct pattern_scratch *s)
     if (!s->match)
         s->match = pcre2_match_data_create(1, NULL);
     if (!s->context && (s->context = pcre2_match_context_create(NULL))) {
-        pcre2_set_match_limit(s->context, MATCH_LIMIT);
+        pcre2_set_match_limit(s->context, FIRST_LIMIT);
         pcre2_set_heap_limit(s->context, HEAP_LIMIT_KIB);
+        pcre2_set_depth_limit(s->context, DEPTH_LIMIT);
     }
     return s->match && s->context;
+}
+
+/* Match with the context's limits. */
+static int match(const struct pattern *p, struct pattern_scratch *s, struct slice text,
+                 size_t start, uint32_t options)
+{
+    PCRE2_SPTR subject = (PCRE2_SPTR)(text.len ? text.data : "");
+    int n = pcre2_match(p->code, subject, text.len, start, options, s->match, s->context);
+    if (n == PCRE2_ERROR_JIT_STACKLIMIT && !s->stack) {
+        /* Rare: ask for a real stack only now, and keep it. */
+        s->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);
+        if (s->stack)
+            pcre2_jit_stack_assign(s->context, NULL, s->stack);
+        n = pcre2_match(p->code, subject, text.len, start, options, s->match, s->context);
+    }
+    if (n == PCRE2_ERROR_JIT_STACKLIMIT)
+        n = pcre2_match(p->code, subject, text.len, start, options | PCRE2_NO_JIT, s->match,
+                        s->context);
+    return n;
+}
+
+/* The same with more and more steps, as long as some are left. */
+static int match_hard(const struct pattern *p, struct pattern_scratch *s, struct slice text,
+                      size_t start, uint32_t options)
+{
+    int n = PCRE2_ERROR_MATCHLIMIT;
+    uint64_t spent = FIRST_LIMIT;
+    for (uint64_t limit = 10 * FIRST_LIMIT; n == PCRE2_ERROR_MATCHLIMIT && limit <= MATCH_LIMIT;
+         limit *= 10) {
+        s->backtracked += spent;
+        if (s->backtracked + limit > ALL_LIMIT)
+            break;
+        pcre2_set_match_limit(s->context, (uint32_t)limit);
+        n = match(p, s, text, start, options);
+        spent = limit;
+    }
+    pcre2_set_match_limit(s->context, FIRST_LIMIT);
+    return n;
 }
 
 enum pattern_result pattern_find(const struct pattern *p, struct pattern_scratch *s,
@@ -145,26 +194,19 @@ enum pattern_result pattern_find(const struct pattern *p, struct pattern_scratch
         error_memory(err);
         return PATTERN_FAILED;
     }
-    PCRE2_SPTR subject = (PCRE2_SPTR)(text.len ? text.data : "");
     uint32_t options = PCRE2_NO_UTF_CHECK | (not_empty ? PCRE2_NOTEMPTY_ATSTART : 0);
-    int n = pcre2_match(p->code, subject, text.len, start, options, s->match, s->context);
-    if (n == PCRE2_ERROR_JIT_STACKLIMIT && !s->stack) {
-        /* Rare: ask for a real stack only now, and keep it. */
-        s->stack = pcre2_jit_stack_create(32 << 10, JIT_STACK_BYTES, NULL);
-        if (s->stack)
-            pcre2_jit_stack_assign(s->context, NULL, s->stack);
-        n = pcre2_match(p->code, subject, text.len, start, options, s->match, s->context);
-    }
-    if (n == PCRE2_ERROR_JIT_STACKLIMIT)
-        n = pcre2_match(p->code, subject, text.len, start, options | PCRE2_NO_JIT, s->match,
-                        s->context);
+    int n = match(p, s, text, start, options);
+    if (n == PCRE2_ERROR_MATCHLIMIT)
+        n = match_hard(p, s, text, start, options);
     if (n == PCRE2_ERROR_NOMATCH)
         return PATTERN_NONE;
     if (n < 0) {
         char why[120] = "";
         pcre2_get_error_message(n, (PCRE2_UCHAR *)why, sizeof why);
         error_set(err, n == PCRE2_ERROR_NOMEMORY ? ERR_MEMORY : ERR_LIMIT,
-                  "the text is too hard for the tokenizer's pattern: %s", why);
+                  "the text is too hard for the tokenizer's pattern: %s; send less of what "
+                  "repeats, or mend the pattern",
+                  why);
         return PATTERN_FAILED;
     }
     const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(s->match);

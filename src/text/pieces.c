@@ -2,6 +2,7 @@
 #include "text/pieces.h"
 
 #include "base/utf8.h"
+#include "text/normalize.h"
 
 #include <utf8proc.h>
 
@@ -186,11 +187,12 @@ static bool rewrite(struct pieces *in, struct pieces *out, enum step_kind kind)
     return true;
 }
 
+/* Past the limit the rest is left out: the caller sees that. */
 static bool to_metaspace(struct pieces *in, struct pieces *out, const struct step *step,
-                         bool is_first)
+                         bool is_first, size_t limit)
 {
     struct slice mark = str_slice(&step->text);
-    for (size_t i = 0; i < in->list.n; i++) {
+    for (size_t i = 0; i < in->list.n && out->text.len <= limit; i++) {
         struct piece piece = in->list.data[i];
         struct slice part = {in->text.data + piece.begin, piece.end - piece.begin};
         size_t begin = out->text.len;
@@ -198,7 +200,7 @@ static bool to_metaspace(struct pieces *in, struct pieces *out, const struct ste
                        (step->prepend == PREPEND_FIRST && is_first && i == 0);
         if (prepend && part.data[0] != ' ' && !slice_starts_with(part, mark))
             str_append_slice(&out->text, mark);
-        for (size_t k = 0; k < part.len; k++) {
+        for (size_t k = 0; k < part.len && out->text.len <= limit; k++) {
             bool is_mark = slice_starts_with(slice_from(part, k), mark);
             if ((part.data[k] == ' ' || is_mark) && step->split && out->text.len > begin) {
                 if (!VEC_PUSH(&out->list, (struct piece){begin, out->text.len}))
@@ -219,14 +221,14 @@ static bool to_metaspace(struct pieces *in, struct pieces *out, const struct ste
 /* ---- The steps ---- */
 
 static bool run_step(struct pieces *in, struct pieces *out, const struct step *step, bool is_first,
-                     struct pattern_scratch *scratch, struct error *err)
+                     size_t limit, struct pattern_scratch *scratch, struct error *err)
 {
     out->list.n = 0;
     str_clear(&out->text);
     if (step->kind == STEP_BYTE_LEVEL || step->kind == STEP_PREFIX_SPACE)
         return rewrite(in, out, step->kind) || error_memory(err);
     if (step->kind == STEP_METASPACE)
-        return to_metaspace(in, out, step, is_first) || error_memory(err);
+        return to_metaspace(in, out, step, is_first, limit) || error_memory(err);
     struct slice text = str_slice(&in->text);
     struct cutter cutter = {.out = out, .behavior = step->behavior};
     for (size_t i = 0; i < in->list.n; i++) {
@@ -247,13 +249,15 @@ static bool run_step(struct pieces *in, struct pieces *out, const struct step *s
     return true;
 }
 
-bool pieces_run(struct pieces *pieces, const struct steps *steps, bool is_first,
+bool pieces_run(struct pieces *pieces, const struct steps *steps, bool is_first, size_t limit,
                 struct pattern_scratch *scratch, struct error *err)
 {
     struct pieces other = {0};
     bool ok = true;
     for (size_t i = 0; ok && i < steps->n; i++) {
-        ok = run_step(pieces, &other, &steps->data[i], is_first, scratch, err);
+        ok = run_step(pieces, &other, &steps->data[i], is_first, limit, scratch, err);
+        if (ok && other.text.len > limit)
+            ok = text_grows_too_much(err);
         struct pieces swap = *pieces;
         *pieces = other;
         other = swap;

@@ -54,9 +54,10 @@ struct steps {
     size_t n, capacity;
 };
 
-/* Run the steps over the pieces. is_first: nothing of the user's text stands
- * before it. Fails when out of memory or a pattern gives up. */
-bool pieces_run(struct pieces *pieces, const struct steps *steps, bool is_first,
+/* Run the steps over the pieces, whose text grows to limit bytes at most.
+ * is_first: nothing of the user's text stands before it. Fails when out of
+ * memory, past the limit or when a pattern gives up. */
+bool pieces_run(struct pieces *pieces, const struct steps *steps, bool is_first, size_t limit,
                 struct pattern_scratch *scratch, struct error *err);
 
 void pieces_free(struct pieces *pieces);

@@ -74,8 +74,9 @@ static bool follow(struct following *f, size_t end)
     str_clear(&f->part);
     if (!str_append(&f->part, f->text.data + f->done, end - f->done))
         return error_memory(f->e->err);
-    if (!normalizer_run_part(normalizer, f->done == 0, end == f->text.len, &f->part, &f->other,
-                             &f->e->patterns, f->e->err))
+    /* Together no larger than the whole's normal form, or else they differ. */
+    if (!normalizer_run_part(normalizer, f->done == 0, end == f->text.len, text_room(f->text.len),
+                             &f->part, &f->other, &f->e->patterns, f->e->err))
         return false;
     f->differs = !slice_starts_with(slice_from(f->normalized, f->at), str_slice(&f->part));
     f->done = end;

@@ -77,8 +77,9 @@ void tokenizer_free(struct tokenizer *tok);
 /* Encode text; bytes that are no UTF-8 are read as U+FFFD.
  *   flags  TEXT_ADD_SPECIAL, TEXT_PARSE_SPECIAL
  *   out    receives token ids at its end; grows, owned by the caller
- * Fails when out of memory or the tokenizer has no vocabulary; *out then
- * holds what it held.
+ * Fails when out of memory or the tokenizer has no vocabulary, with ERR_LIMIT
+ * when its normalizers make more than 64 bytes of each or its patterns need more
+ * steps than they are given; *out then holds what it held.
  * Cost: O(n log n) in the text's length, whatever the text.
  * Source: Sennrich et al. 2016 (BPE); Kudo 2018 (unigram, SentencePiece). */
 bool text_encode(const struct tokenizer *tok, struct slice text, unsigned flags,
@@ -113,7 +114,8 @@ struct slice text_piece(const struct tokenizer *tok, int32_t id, bool special);
 /* Append the text of n tokens to out: the pieces, without the space that
  * encoding put in front, with clean-up of spaces before punctuation where the
  * model wants it. flags: TEXT_SHOW_SPECIAL, TEXT_REMOVE_SPECIAL. The bytes are
- * those the tokens stand for, UTF-8 or not. Fails when out of memory. */
+ * those the tokens stand for, UTF-8 or not. Fails when out of memory, or with
+ * ERR_LIMIT where they are more than a thousand for each token and a million. */
 bool text_decode(const struct tokenizer *tok, const int32_t *ids, size_t n, unsigned flags,
                  struct str *out, struct error *err);
 

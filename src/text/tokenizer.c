@@ -29,12 +29,20 @@ int32_t vocab_find_text(const struct tokenizer *tok, const char *text)
     return text_find(tok, slice_of(text));
 }
 
-static bool make_pieces(struct tokenizer *tok)
+/* What tokens stand for is mostly as long as they are spelled; what GPT-2's
+ * alphabet lacks is shown at length, with the whole token for every character. */
+static bool make_pieces(struct tokenizer *tok, struct error *err)
 {
+    size_t limit = text_room(tok->table.bytes.len);
     for (int32_t i = 0; i < tok->n_vocab; i++) {
         size_t begin = tok->pieces.len;
-        if (!piece_append(&tok->pieces, tok, i) || tok->pieces.len - begin > UINT32_MAX)
-            return false;
+        if (!piece_append(&tok->pieces, tok, i, limit))
+            return error_memory(err);
+        if (tok->pieces.len > limit)
+            return error_set(err, ERR_LIMIT,
+                             "the texts of the vocabulary's tokens become too long; token %d is "
+                             "too much of it, the file is probably damaged",
+                             (int)i);
         tok->tokens[i].piece_begin = begin;
         tok->tokens[i].piece_len = (uint32_t)(tok->pieces.len - begin);
     }
@@ -111,7 +119,7 @@ static bool find_newline(struct tokenizer *tok, struct error *err)
         return true;
     }
     struct token_vec ids = {0};
-    struct encoder e = {.tok = tok, .out = &ids, .err = err};
+    struct encoder e = {.tok = tok, .out = &ids, .err = err, .room = text_room(1)};
     bool ok = encode_text(&e, SLICE("\n"), 0, true, true, false);
     if (ids.n)
         tok->special.nl = ids.data[0];
@@ -157,7 +165,9 @@ bool tokenizer_finish(struct tokenizer *tok, struct error *err)
     if (!ok || !find_newline(tok, err))
         return false;
     special_detect(tok);
-    if (!make_pieces(tok) || !sort_pieces(tok) || (!tok->from_json && !set_surroundings(tok)))
+    if (!make_pieces(tok, err))
+        return false;
+    if (!sort_pieces(tok) || (!tok->from_json && !set_surroundings(tok)))
         return error_memory(err);
     return partition_build(tok, err);
 }
@@ -320,8 +330,11 @@ enum { PIECES_PER_STEP = 4 };
 static bool encode_pieces(struct encoder *e, bool is_first)
 {
     const struct tokenizer *tok = e->tok;
-    if (!pieces_run(&e->pieces, &tok->steps, is_first, &e->patterns, e->err))
+    if (!pieces_run(&e->pieces, &tok->steps, is_first, e->room, &e->patterns, e->err))
         return false;
+    if (e->pieces.text.len > e->room)
+        return text_grows_too_much(e->err);
+    e->room -= e->pieces.text.len;
     for (size_t i = 0; i < e->pieces.list.n; i++) {
         struct piece p = e->pieces.list.data[i];
         if ((i % PIECES_PER_STEP == 0 && !budget_step(e->budget, 1, e->err)) ||
@@ -371,16 +384,19 @@ static bool encode_text(struct encoder *e, struct slice text, size_t begin, bool
                                                     : error_memory(e->err);
     }
     if (!tok->from_json && tok->type == VOCAB_UNIGRAM) {
-        if (!unigram_normalize(tok, text, &e->buffer))
+        if (!unigram_normalize(tok, text, e->room, &e->buffer))
             return error_memory(e->err);
+        if (e->buffer.len > e->room)
+            return text_grows_too_much(e->err);
     } else {
         bool add_space = !tok->from_json && tok->type == VOCAB_SENTENCEPIECE &&
                          tok->special.add_space_prefix && after_special;
         if ((add_space && !str_append_char(&e->buffer, ' ')) || !str_append_slice(&e->buffer, text))
             return error_memory(e->err);
     }
-    if (!normalizer_run(&tok->normalizer, &e->buffer, &e->other, &e->patterns, e->err))
+    if (!normalizer_run(&tok->normalizer, e->room, &e->buffer, &e->other, &e->patterns, e->err))
         return false;
+    e->room -= e->buffer.len < e->room ? e->buffer.len : e->room;
     if (tok->from_json) {
         if (parse_special && tok->partition.normalizes_control && !ranges_normalize(e, text, begin))
             return false;
@@ -439,7 +455,8 @@ bool text_encode_within(const struct tokenizer *tok, struct slice text, unsigned
                          text.len);
     struct str clean = {0};
     size_t before = out->n;
-    struct encoder e = {.tok = tok, .out = out, .budget = budget, .err = err};
+    struct encoder e = {
+        .tok = tok, .out = out, .budget = budget, .err = err, .room = text_room(text.len)};
     bool ok = ranges_read(plain, n_plain, text.len, &e.plain) || error_memory(err);
     if (ok && !utf8_is_valid(text)) {
         ok = ranges_sanitize(&e.plain, text, &clean) || error_memory(err);

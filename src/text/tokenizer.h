@@ -130,6 +130,7 @@ struct encoder {
     struct merge_scratch merge;
     struct pieces pieces;
     struct str buffer, other;
+    size_t room;              /* bytes that may still be made of the text */
     struct ranges plain;      /* of the text: where no control token is read */
     struct ranges normalized; /* the same of the normalized part */
     struct token_vec *out;
@@ -147,7 +148,9 @@ bool plamo2_encode(struct encoder *e, struct slice piece);
 
 /* How the GGUF kinds normalize: into words; into one text. */
 bool wordpiece_cut(const struct tokenizer *tok, struct slice text, struct pieces *out);
-bool unigram_normalize(const struct tokenizer *tok, struct slice text, struct str *out);
+/* Past limit bytes the rest is left out: the caller sees that. */
+bool unigram_normalize(const struct tokenizer *tok, struct slice text, size_t limit,
+                       struct str *out);
 
 /* Append an id; false with out of memory. */
 static inline bool emit(struct encoder *e, int32_t id)
@@ -181,8 +184,9 @@ void special_detect(struct tokenizer *tok);
 void special_set_strip(struct tokenizer *tok, struct slice pre, struct slice arch,
                        struct slice name);
 
-/* Append what a token stands for (decode.c). */
-bool piece_append(struct str *out, const struct tokenizer *tok, int32_t id);
+/* Append what a token stands for (decode.c).  Where *out would
+ * grow past limit bytes the rest may be left out. */
+bool piece_append(struct str *out, const struct tokenizer *tok, int32_t id, size_t limit);
 /* The byte that "<0x0A>" spells, or -1. */
 int byte_token_value(struct slice text);
 

@@ -160,12 +160,13 @@ static size_t follows_user_defined(const struct trie *trie, struct slice text)
     return n;
 }
 
-bool unigram_normalize(const struct tokenizer *tok, struct slice text, struct str *out)
+bool unigram_normalize(const struct tokenizer *tok, struct slice text, size_t limit,
+                       struct str *out)
 {
     const struct unigram *u = &tok->unigram;
     struct slice map = str_slice(&u->charsmap), space = SLICE(METASPACE);
     bool prefix = tok->special.add_space_prefix, in_word = false, prefixed = false;
-    while (text.len) {
+    while (text.len && out->len <= limit) {
         struct slice part = {text.data, follows_user_defined(&u->user_defined, text)};
         size_t consumed = part.len;
         if (!consumed)

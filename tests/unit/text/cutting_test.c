@@ -12,7 +12,7 @@ static void assert_pieces(const struct steps *steps, const char *text, const cha
     assert_true(str_append_text(&pieces.text, text));
     if (*text)
         assert_true(VEC_PUSH(&pieces.list, (struct piece){0, strlen(text)}));
-    if (!pieces_run(&pieces, steps, true, &scratch, &err))
+    if (!pieces_run(&pieces, steps, true, SIZE_MAX, &scratch, &err))
         fail_msg("%s", err.message);
     struct str got = {0};
     for (size_t i = 0; i < pieces.list.n; i++) {
@@ -120,7 +120,7 @@ static void a_pattern_cannot_hang(void **state)
         str_append_char(&pieces.text, 'a');
     str_append_char(&pieces.text, 'b');
     assert_true(VEC_PUSH(&pieces.list, (struct piece){0, 61}));
-    assert_false(pieces_run(&pieces, &steps, true, &scratch, &err));
+    assert_false(pieces_run(&pieces, &steps, true, SIZE_MAX, &scratch, &err));
     assert_int_equal(err.code, ERR_LIMIT);
     pieces_free(&pieces);
     steps_free(&steps);
@@ -291,7 +291,7 @@ static void no_pre_tokenizer_loses_text_or_time(void **state)
                 str_append_text(&pieces.text, units[k]);
             str_append_text(&pieces.text, "x");
             assert_true(VEC_PUSH(&pieces.list, (struct piece){0, pieces.text.len}));
-            if (!pieces_run(&pieces, &steps, true, &scratch, &err))
+            if (!pieces_run(&pieces, &steps, true, SIZE_MAX, &scratch, &err))
                 fail_msg("%s: \"%s\"...: %s", pre_names[i], units[k], err.message);
             size_t at = 0;
             for (size_t j = 0; j < pieces.list.n; j++) {
@@ -534,7 +534,7 @@ static void a_normalizer_does_what_its_name_says(void **state)
                  cases[i].json);
         struct tokenizer *tok = make_json(json);
         assert_true(str_append_text(&text, cases[i].in));
-        assert_true(normalizer_run(&tok->normalizer, &text, &other, &scratch, &err));
+        assert_true(normalizer_run(&tok->normalizer, SIZE_MAX, &text, &other, &scratch, &err));
         assert_string_equal(str_text(&text), cases[i].out);
         str_free(&text);
         str_free(&other);
