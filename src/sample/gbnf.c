@@ -455,6 +455,8 @@ static bool read_class(struct parser *p, struct rule_body *body)
         }
         if (p->ranges.n >= SIZE_MAX_32)
             return fail_at(p, p->pos, ERR_LIMIT, "the grammar has too many character ranges");
+        if (!budget_step(p->budget, 1, p->err))
+            return false;
         if (!VEC_PUSH(&p->ranges, range))
             return no_memory(p);
     }
