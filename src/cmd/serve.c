@@ -70,6 +70,17 @@ static void stop_parts(struct server *server)
     engine_free(server->engine);
 }
 
+/* Loading has nothing to finish, and cannot be left in its middle: it may read or pack
+ * weights for minutes, which nobody waits for any more. */
+static void leave_loading(struct server *server)
+{
+    http_server_stop(server->http, 0);
+    if (engine_state(server->engine) != ENGINE_LOADING)
+        return;
+    log_close();
+    _exit(0);
+}
+
 static int serve(struct options *options)
 {
     struct error err;
@@ -82,6 +93,8 @@ static int serve(struct options *options)
     }
     log_info("listening on %s", http_server_address(server.http));
     if (stopped_while_loading(server.engine)) {
+        leave_loading(&server);
+        server.http = NULL;
         exit_code = 0;
         goto out;
     }

@@ -279,6 +279,18 @@ bool engine_submit(struct engine *engine, struct engine_request *request,
     return engine_submit_all(engine, &request, 1, mailbox, out, err);
 }
 
+/* With lock held: one file at a time waits for a slot, for it is in memory. */
+static bool has_turn(const struct engine *engine, const struct command *command, struct error *err)
+{
+    for (const struct command *c = engine->commands; c && command->file.bytes; c = c->next)
+        if (c->file.bytes && c->id_slot == command->id_slot)
+            return error_set(err, ERR_STATE,
+                             "another file waits to be restored into slot %d; try again when the "
+                             "slot is idle",
+                             (int)command->id_slot);
+    return true;
+}
+
 /* Takes over the file that is to be restored, whatever the result. */
 static bool submit_command(struct engine *engine, const struct command *wanted,
                            struct engine_mailbox *mailbox, const char *text, struct error *err)
@@ -297,7 +309,7 @@ static bool submit_command(struct engine *engine, const struct command *wanted,
         return error_memory(err);
     }
     pthread_mutex_lock(&engine->lock);
-    bool ok = takes_work(engine, err);
+    bool ok = takes_work(engine, err) && has_turn(engine, command, err);
     if (ok) {
         *engine->commands_end = command;
         engine->commands_end = &command->next;

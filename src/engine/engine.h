@@ -19,6 +19,7 @@
 #include "sample/sample.h"
 #include "text/text.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -225,6 +226,7 @@ struct engine_event {
     double t_ms;
     struct str slot_file; /* a save's, not yet written; see engine_slot_save_finish */
     char *slot_path;      /* where to; owned */
+    atomic_int *saving;   /* the engine's count of those, until this one is written */
 
     /* CONTROL: success; ERROR and an unsuccessful CONTROL: error. A prompt that
      * does not fit gives ERR_LIMIT with n_ctx > 0. */
@@ -288,8 +290,8 @@ bool engine_submit_slot_action(struct engine *engine, enum engine_slot_action ac
                                struct engine_mailbox *mailbox, struct error *err);
 
 /* Write what the SLOT event of a SAVE holds into its file, in the calling thread: until
- * then nothing is written. The event becomes an ERROR where that fails. Other events
- * are left alone. */
+ * then nothing is written, and until it is written or freed no other slot is copied to
+ * be saved. The event becomes an ERROR where that fails. Other events are left alone. */
 void engine_slot_save_finish(struct engine_event *event);
 
 /* End the running thought of the completion with that id; answered by a CONTROL

@@ -263,6 +263,8 @@ void slot_file_free(struct slot_file *file);
 struct command;
 /* Run a save, restore or erase on an idle slot and answer. */
 void slot_run_command(struct engine *engine, struct slot *slot, const struct command *command);
+/* The copy that a save's event holds is not needed any more. */
+void slot_save_release(struct engine_event *event);
 
 /* ---- commands: small things for the scheduler to do ---- */
 
@@ -300,6 +302,7 @@ struct engine {
     int32_t n_queued;
     atomic_int next_id_task;
     atomic_bool abort_step; /* everything in this step was cancelled */
+    atomic_int n_saving;    /* copies of slots that are still to be written to files */
 
     /* Made by load.c: the first load sets them, and then nobody, so that others read
      * them without a lock. So are the settings. */

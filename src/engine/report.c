@@ -11,7 +11,7 @@ void engine_event_free(struct engine_event *event)
     if (!event)
         return;
     arena_free(&event->arena);
-    str_free(&event->slot_file);
+    slot_save_release(event);
     free(event->slot_path);
     free(event);
 }

@@ -5,7 +5,6 @@
 #include "base/clock.h"
 #include "base/log.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -178,13 +177,23 @@ static void force_reasoning_end(struct engine *engine, const struct command *com
     mailbox_put(command->mailbox, event);
 }
 
-/* Run what can be run now; a command for a busy slot waits. */
+/* A busy slot's commands wait, and saving waits until the copy of the last slot that
+ * was saved is written: any number of requests keeps one copy in memory. */
+static bool must_wait(struct engine *engine, const struct command *command)
+{
+    if (command->kind != COMMAND_SLOT)
+        return false;
+    return slot_is_busy(&engine->slots[command->id_slot]) ||
+           (command->action == ENGINE_SLOT_SAVE && atomic_load(&engine->n_saving) > 0);
+}
+
+/* Run what can be run now. */
 static void run_commands(struct engine *engine)
 {
     struct command **link = &engine->commands;
     while (*link) {
         struct command *command = *link;
-        if (command->kind == COMMAND_SLOT && slot_is_busy(&engine->slots[command->id_slot])) {
+        if (must_wait(engine, command)) {
             link = &command->next;
             continue;
         }
@@ -275,9 +284,39 @@ static void release_orphans(struct engine *engine)
     }
 }
 
-static bool has_work(const struct engine *engine)
+/* With lock held and every slot idle. */
+static bool has_work(struct engine *engine)
 {
-    return engine->stopping || engine->queue || engine->commands;
+    bool runnable = false;
+    for (const struct command *c = engine->commands; c && !runnable; c = c->next)
+        runnable = engine->state == ENGINE_SLEEPING || !must_wait(engine, c);
+    return engine->stopping || engine->queue || runnable;
+}
+
+/* Wait until the time (NULL: for ever) or a signal. Nobody signals that a copy has been
+ * written: with a command that waits for that it is looked at now and then. Returns
+ * whether the time is over. */
+static bool wait_a_while(struct engine *engine, const struct timespec *until)
+{
+    enum { LOOK_AGAIN_NS = 5000000, SECOND_NS = 1000000000 };
+    struct timespec soon;
+    clock_gettime(CLOCK_MONOTONIC, &soon);
+    bool over = until && (soon.tv_sec > until->tv_sec ||
+                          (soon.tv_sec == until->tv_sec && soon.tv_nsec >= until->tv_nsec));
+    if (over)
+        return true;
+    soon.tv_nsec += LOOK_AGAIN_NS;
+    if (soon.tv_nsec >= SECOND_NS) {
+        soon.tv_sec++;
+        soon.tv_nsec -= SECOND_NS;
+    }
+    if (engine->commands)
+        pthread_cond_timedwait(&engine->wake, &engine->lock, &soon);
+    else if (until)
+        pthread_cond_timedwait(&engine->wake, &engine->lock, until);
+    else
+        pthread_cond_wait(&engine->wake, &engine->lock);
+    return false;
 }
 
 /* With lock held: wait for something to do. Returns false when the time to
@@ -285,16 +324,12 @@ static bool has_work(const struct engine *engine)
 static bool wait_for_work(struct engine *engine)
 {
     int32_t idle_seconds = engine->settings.sleep_idle_seconds;
-    if (idle_seconds < 0 || engine->state == ENGINE_SLEEPING) {
-        while (!has_work(engine))
-            pthread_cond_wait(&engine->wake, &engine->lock);
-        return true;
-    }
+    bool sleeps = idle_seconds >= 0 && engine->state != ENGINE_SLEEPING;
     struct timespec until;
     clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += idle_seconds;
+    until.tv_sec += sleeps ? idle_seconds : 0;
     while (!has_work(engine))
-        if (pthread_cond_timedwait(&engine->wake, &engine->lock, &until) == ETIMEDOUT)
+        if (wait_a_while(engine, sleeps ? &until : NULL))
             return has_work(engine);
     return true;
 }

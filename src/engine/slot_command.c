@@ -46,6 +46,8 @@ static bool save(struct engine *engine, struct slot *slot, const struct command 
     event->slot_path = slice_duplicate(slice_of(command->text));
     if (!event->slot_path)
         return error_memory(&event->error);
+    event->saving = &engine->n_saving;
+    atomic_fetch_add(event->saving, 1);
     return slot_file_build(engine, slot, &event->slot_file, &event->error);
 }
 
@@ -79,6 +81,14 @@ void slot_run_command(struct engine *engine, struct slot *slot, const struct com
     mailbox_put(command->mailbox, event);
 }
 
+void slot_save_release(struct engine_event *event)
+{
+    str_free(&event->slot_file);
+    if (event->saving)
+        atomic_fetch_sub(event->saving, 1);
+    event->saving = NULL;
+}
+
 void engine_slot_save_finish(struct engine_event *event)
 {
     if (event->kind != ENGINE_EVENT_SLOT || !event->slot_path)
@@ -91,5 +101,5 @@ void engine_slot_save_finish(struct engine_event *event)
         event->success = false;
     }
     event->t_ms += (double)(clock_monotonic_us() - begin) / 1000.0;
-    str_free(&event->slot_file);
+    slot_save_release(event);
 }

@@ -110,6 +110,7 @@ struct arch {
     uint64_t may;        /* slots that may be */
     int32_t swa_period;  /* default pattern; 0: no sliding window */
     int32_t swa_window;  /* where the file says none; 0: none then */
+    int32_t swa_layers;  /* the size (by layers) that alone has windows; 0: all have */
     float swa_freq_base; /* rope of sliding layers where the file says none; 0: as the others */
     int32_t wide_query_layers;     /* the size (by layers) whose attention scale goes by
                                     * n_embd / n_heads, not by the head's width; 0: none */

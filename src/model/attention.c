@@ -22,13 +22,20 @@ static bool project(struct model_context *ctx, const struct ubatch *u, const str
 {
     float *qkv = ctx->s.qkv;
     size_t n_embd = (size_t)ctx->model->h.n_embd, n = (size_t)u->n;
-    struct matmul_term fused = {&l->qkv.matrix, l->qkv.bias, qkv, at->stride, false};
-    struct matmul_term split[] = {
-        {&l->q.matrix, l->q.bias, qkv, at->stride, false},
-        {&l->k.matrix, l->k.bias, qkv + at->n_q, at->stride, false},
-        {&l->v.matrix, l->v.bias, qkv + at->n_q + at->n_k, at->stride, false}};
-    return is_bound(&l->qkv) ? matmul_many(u->pool, &fused, 1, input, n_embd, n)
-                             : matmul_many(u->pool, split, 3, input, n_embd, n);
+    float *k = qkv + at->n_q, *v = k + at->n_k;
+    struct matmul_term fused = {&l->qkv.matrix, linear_bias(&l->qkv), qkv, at->stride, false};
+    struct matmul_term split[] = {{&l->q.matrix, linear_bias(&l->q), qkv, at->stride, false},
+                                  {&l->k.matrix, linear_bias(&l->k), k, at->stride, false},
+                                  {&l->v.matrix, linear_bias(&l->v), v, at->stride, false}};
+    bool ok = is_bound(&l->qkv) ? matmul_many(u->pool, &fused, 1, input, n_embd, n)
+                                : matmul_many(u->pool, split, 3, input, n_embd, n);
+    if (!ok)
+        return false;
+    scale_products(u->pool, &l->qkv, NULL, qkv, at->stride, n);
+    scale_products(u->pool, &l->q, NULL, qkv, at->stride, n);
+    scale_products(u->pool, &l->k, NULL, k, at->stride, n);
+    scale_products(u->pool, &l->v, NULL, v, at->stride, n);
+    return true;
 }
 
 struct finish_arg {

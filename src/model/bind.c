@@ -239,6 +239,34 @@ static bool bind_bias(const struct binder *b, enum slot slot, int32_t layer, int
     return true;
 }
 
+/* Matrices that may have a factor beside them: GGUF's NAME.scale. The reference
+ * multiplies the bias of the dense FFN by it, too. */
+static bool bind_scale(const struct binder *b, enum slot slot, int32_t layer, int32_t n_experts,
+                       struct linear *out)
+{
+    const uint64_t ffn = SLOT_BIT(SLOT_FFN_GATE) | SLOT_BIT(SLOT_FFN_UP) |
+                         SLOT_BIT(SLOT_FFN_GATE_UP) | SLOT_BIT(SLOT_FFN_DOWN) |
+                         SLOT_BIT(SLOT_GATE_SHARED) | SLOT_BIT(SLOT_UP_SHARED) |
+                         SLOT_BIT(SLOT_DOWN_SHARED);
+    const uint64_t others = SLOT_BIT(SLOT_ATTN_Q) | SLOT_BIT(SLOT_ATTN_K) | SLOT_BIT(SLOT_ATTN_V) |
+                            SLOT_BIT(SLOT_ATTN_QKV) | SLOT_BIT(SLOT_ATTN_OUT) |
+                            SLOT_BIT(SLOT_GATE_EXPS) | SLOT_BIT(SLOT_UP_EXPS) |
+                            SLOT_BIT(SLOT_DOWN_EXPS) | SLOT_BIT(SLOT_OUTPUT);
+    if (b->h->is_hf || !(SLOT_BIT(slot) & (ffn | others)))
+        return true;
+    if (!bind_vector(b, slot, layer, ".scale", n_experts, false, &out->scale))
+        return false;
+    if (!out->scale || !out->bias || !(SLOT_BIT(slot) & ffn))
+        return true;
+    size_t n = (size_t)out->matrix.n_rows;
+    float *scaled = arena_alloc_array(b->arena, n, sizeof *scaled);
+    if (!scaled)
+        return error_memory(b->err);
+    vec_scale(out->bias, *out->scale, n, scaled);
+    out->bias = scaled;
+    return true;
+}
+
 bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
                  int64_t n_rows, int64_t n_cols, int32_t n_experts, bool required,
                  struct linear *out)
@@ -272,5 +300,6 @@ bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t 
                           t->data, t->n_bytes, b->err))
             return error_prefix(b->err, "%s: tensor '%s'", b->source->path, t->name);
     }
-    return bind_bias(b, slot, layer, expert, n_rows * n_experts, out);
+    return bind_bias(b, slot, layer, expert, n_rows * n_experts, out) &&
+           (expert != BIND_STACKED || bind_scale(b, slot, layer, n_experts, out));
 }

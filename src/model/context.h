@@ -107,6 +107,20 @@ void pool_rows(struct model_context *ctx, const struct ubatch *u);
 bool dense_rows(struct model_context *ctx, struct worker_pool *pool, float *x, size_t n);
 bool pool_finish(struct model_context *ctx, struct worker_pool *pool, struct error *err);
 
+/* Where a matrix has a factor (scale.c), one of two things is done around its product:
+ * the products, computed without a bias (linear_bias says so), are multiplied and get
+ * the bias; or, where the product is added to something else, its inputs are multiplied
+ * before, which nobody else may need. expert NULL: one matrix. */
+void scale_products(struct worker_pool *pool, const struct linear *l, const int32_t *expert,
+                    float *y, size_t stride, size_t n);
+void scale_inputs(struct worker_pool *pool, const struct linear *l, const int32_t *expert, float *x,
+                  size_t stride, size_t n);
+/* The bias of a product that scale_products is called for. */
+static inline const float *linear_bias(const struct linear *l)
+{
+    return l->scale ? NULL : l->bias;
+}
+
 /* Rows [begin, end) of some work, on the pool when there is enough of it. */
 void each_row(struct worker_pool *pool, size_t n, size_t row_cost, worker_items_fn fn, void *arg);
 

@@ -148,10 +148,11 @@ static bool collect(struct model_context *ctx, const struct ubatch *u, int32_t d
                dense_rows(ctx, u->pool, ctx->embd + (size_t)done * n_embd, n) || error_memory(err);
     }
     float *logits = ctx->logits + (size_t)done * n_vocab;
-    struct matmul_term out = {&ctx->model->w.output.matrix, ctx->model->w.output.bias, logits,
-                              n_vocab, false};
+    const struct linear *output = &ctx->model->w.output;
+    struct matmul_term out = {&output->matrix, linear_bias(output), logits, n_vocab, false};
     if (!matmul_many(u->pool, &out, 1, ctx->s.x, n_embd, n))
         return error_memory(err);
+    scale_products(u->pool, output, NULL, logits, n_vocab, n);
     if (h->logit_scale != 1.0f || h->final_soft_cap > 0.0f) {
         struct logits_arg a = {h, logits};
         each_row(u->pool, n * n_vocab, 16, finish_logits, &a);

@@ -59,20 +59,24 @@ static bool dense(struct model_context *ctx, struct worker_pool *pool, const str
     bool gated = is_bound(gate_up) || is_bound(gate);
     size_t stride = gated ? 2 * n_ff : n_ff;
     float *rows = ctx->s.ffn;
-    struct matmul_term terms[2];
     size_t n_terms = 0;
-    if (is_bound(gate_up))
-        terms[n_terms++] =
-            (struct matmul_term){&gate_up->matrix, gate_up->bias, rows, stride, false};
-    if (is_bound(gate))
-        terms[n_terms++] = (struct matmul_term){&gate->matrix, gate->bias, rows, stride, false};
-    if (is_bound(up))
-        terms[n_terms++] =
-            (struct matmul_term){&up->matrix, up->bias, rows + (gated ? n_ff : 0), stride, false};
+    const struct {
+        const struct linear *l;
+        float *y;
+    } parts[] = {{gate_up, rows}, {gate, rows}, {up, rows + (gated ? n_ff : 0)}};
+    enum { N_PARTS = sizeof parts / sizeof *parts };
+    struct matmul_term terms[N_PARTS];
+    for (size_t i = 0; i < N_PARTS; i++)
+        if (is_bound(parts[i].l))
+            terms[n_terms++] = (struct matmul_term){&parts[i].l->matrix, linear_bias(parts[i].l),
+                                                    parts[i].y, stride, false};
     if (!matmul_many(pool, terms, n_terms, input, n_embd, n))
         return false;
+    for (size_t i = 0; i < N_PARTS; i++)
+        scale_products(pool, parts[i].l, NULL, parts[i].y, stride, n);
     struct act_arg a = {h, rows, stride, n_ff, gated, false};
     each_row(pool, n, n_ff * 8, activate_rows, &a);
+    scale_inputs(pool, down, NULL, rows, stride, n);
     struct matmul_term last = {&down->matrix, down->bias, y, n_embd, add};
     return matmul_many(pool, &last, 1, rows, stride, n);
 }
@@ -158,9 +162,13 @@ static bool experts_matmul(struct model_context *ctx, struct worker_pool *pool,
                            size_t n, const float *x, size_t x_stride, size_t n_x, float *y,
                            size_t y_stride)
 {
-    if (is_bound(&w->stacked))
-        return matmul_gathered(pool, &w->stacked.matrix, w->stacked.bias, expert, x_row, n, x,
-                               x_stride, n_x, y, y_stride);
+    if (is_bound(&w->stacked)) {
+        if (!matmul_gathered(pool, &w->stacked.matrix, linear_bias(&w->stacked), expert, x_row, n,
+                             x, x_stride, n_x, y, y_stride))
+            return false;
+        scale_products(pool, &w->stacked, expert, y, y_stride, n);
+        return true;
+    }
     for (int32_t e = 0; e < ctx->model->h.n_experts; e++) {
         const struct matrix *m = &w->each[e].matrix;
         size_t n_cols = (size_t)m->n_cols, n_rows = (size_t)m->n_rows, k = 0;

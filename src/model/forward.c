@@ -190,6 +190,7 @@ static bool run_layer(struct model_context *ctx, const struct ubatch *u, int32_t
         n = (size_t)u->n_out;
     }
     bool direct = plain && !l->attn_post_norm.weight;
+    scale_inputs(u->pool, &l->out, NULL, s->attn, n_attn, n);
     struct matmul_term out = {&l->out.matrix, l->out.bias, direct ? s->x : s->y, n_embd, direct};
     if (!matmul_many(u->pool, &out, 1, s->attn, n_attn, n))
         return error_memory(err);

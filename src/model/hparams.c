@@ -399,7 +399,8 @@ static bool check_ranges(const struct hparams *h, struct error *err)
 static void place_windows(struct hparams *h)
 {
     const struct arch *arch = h->arch;
-    if (arch->swa_period == 0 || arch->traits & ARCH_SWA_IGNORED)
+    bool other_size = arch->swa_layers != 0 && arch->swa_layers != h->n_layers;
+    if (arch->swa_period == 0 || arch->traits & ARCH_SWA_IGNORED || other_size)
         h->n_swa = 0;
     for (int32_t i = 0; i < h->n_layers; i++) {
         struct layer_hparams *l = &h->layers[i];

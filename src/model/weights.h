@@ -15,10 +15,11 @@ struct tensor_source {
 
 struct tensor_source source_of_file(const struct model_file *file);
 
-/* y = w x + bias. Unbound while matrix.n_rows is 0. */
+/* y = scale w x + bias. Unbound while matrix.n_rows is 0. */
 struct linear {
     struct matrix matrix;
-    const float *bias; /* [n_rows] (times n_experts), or NULL */
+    const float *bias;  /* [n_rows] (times n_experts), or NULL */
+    const float *scale; /* [n_experts] or NULL: 1 */
 };
 
 struct norm {

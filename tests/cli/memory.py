@@ -10,7 +10,7 @@ from server import Server, check
 
 server.begin("memory")
 scratch = server.scratch
-MOST_KIB = 200 << 10  # the model is 1 MB; sanitizers have their own
+MOST_KIB = 200 << 10  # the model has 1 MB
 LARGEST = (1 << 31) - 1
 
 

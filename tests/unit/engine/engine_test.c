@@ -293,6 +293,66 @@ static void a_damaged_slot_file_is_refused(void **state)
     unlink(path);
 }
 
+/* However many ask: a file is not read into memory for each of them. */
+static void one_file_at_a_time_waits_for_a_slot(void **state)
+{
+    struct engine *engine = *state;
+    char path[64];
+    snprintf(path, sizeof path, "/tmp/mlxcel-slot-turn-%ld", (long)getpid());
+    engine_event_free(test_run(engine, on_slot(test_request(120, 20, 1), 0)));
+    engine_event_free(slot_action(engine, ENGINE_SLOT_SAVE, 0, path));
+    struct engine_mailbox *running = engine_mailbox_create(NULL, NULL);
+    struct engine_mailbox *mailbox = engine_mailbox_create(NULL, NULL);
+    struct error err = {0};
+    struct engine_job *job;
+    struct engine_request *request = on_slot(test_request(120, 20, 200), 0);
+    request->stream = true;
+    assert_true(engine_submit(engine, request, running, &job, &err));
+    engine_event_free(engine_mailbox_take(running, -1)); /* it runs */
+    int n_taken = 0, n_refused = 0;
+    for (int i = 0; i < 20; i++) {
+        if (engine_submit_slot_action(engine, ENGINE_SLOT_RESTORE, 0, path, 0, mailbox, &err))
+            n_taken++;
+        else if (err.code == ERR_STATE)
+            n_refused++;
+    }
+    engine_job_cancel(job);
+    engine_job_release(job);
+    assert_int_equal(n_taken + n_refused, 20);
+    assert_true(n_refused > 0);
+    for (int i = 0; i < n_taken; i++)
+        engine_event_free(test_wait(mailbox));
+    engine_mailbox_free(running);
+    engine_mailbox_free(mailbox);
+    unlink(path);
+}
+
+/* Copies of slots wait for their turn, and a copy that nobody takes gives it up. */
+static void one_copy_at_a_time_waits_to_be_written(void **state)
+{
+    struct engine *engine = *state;
+    enum { N = 4 };
+    char path[64];
+    struct error err = {0};
+    snprintf(path, sizeof path, "/tmp/mlxcel-slot-copy-%ld", (long)getpid());
+    engine_event_free(test_run(engine, on_slot(test_request(120, 20, 1), 0)));
+    struct engine_mailbox *mailbox = engine_mailbox_create(NULL, NULL);
+    for (int i = 0; i < N; i++)
+        assert_true(engine_submit_slot_action(engine, ENGINE_SLOT_SAVE, 0, path, i, mailbox, &err));
+    for (int i = 0; i < N; i++) {
+        struct engine_event *event = engine_mailbox_take(mailbox, -1);
+        assert_int_equal(event->index, i);
+        /* Others go on meanwhile, the next copy does not come. */
+        engine_event_free(test_run(engine, on_slot(test_request(130, 20, 2), 1)));
+        assert_null(engine_mailbox_take(mailbox, 0));
+        if (i % 2 == 0)
+            engine_slot_save_finish(event);
+        engine_event_free(event);
+    }
+    engine_mailbox_free(mailbox);
+    unlink(path);
+}
+
 /* ---- engines of another kind ---- */
 
 /* With context shift a text may be longer than the context. */
@@ -385,6 +445,8 @@ int main(void)
         cmocka_unit_test(a_prompt_must_leave_room_for_a_token),
         cmocka_unit_test(a_saved_slot_comes_back_in_another),
         cmocka_unit_test(a_damaged_slot_file_is_refused),
+        cmocka_unit_test(one_file_at_a_time_waits_for_a_slot),
+        cmocka_unit_test(one_copy_at_a_time_waits_to_be_written),
     };
     const struct CMUnitTest own[] = {
         cmocka_unit_test(a_shifted_context_goes_on),

@@ -8,17 +8,14 @@ const int32_t long_prompt[42] = {1,   403, 407, 261, 378, 432, 383, 286, 261, 37
                                  408, 419, 292, 411, 322, 265, 282, 295, 433, 335, 311,
                                  352, 266, 268, 388, 269, 311, 400, 428, 426};
 
-struct loaded load_model(const char *folder, const char *path, const struct context_settings *s,
-                         int32_t n_threads)
+struct loaded load_file(const char *path, const struct context_settings *s, int32_t n_threads)
 {
     struct loaded l = {0};
     struct error err = {0};
-    char full[512];
-    snprintf(full, sizeof full, "%s/models/%s", folder, path);
     struct worker_settings pool = {.n_threads = n_threads};
     l.pool = worker_pool_create(&pool, &err);
     assert_non_null(l.pool);
-    if (!model_file_open(full, NULL, &l.file, &err) ||
+    if (!model_file_open(path, NULL, &l.file, &err) ||
         !model_load(l.file, NULL, l.pool, &l.model, &err))
         fail_msg("%s", err.message);
     struct context_settings settings = s ? *s : context_settings_default();
@@ -28,6 +25,14 @@ struct loaded load_model(const char *folder, const char *path, const struct cont
     if (!context_create(l.model, &settings, &l.ctx, &err))
         fail_msg("%s", err.message);
     return l;
+}
+
+struct loaded load_model(const char *folder, const char *path, const struct context_settings *s,
+                         int32_t n_threads)
+{
+    char full[512];
+    snprintf(full, sizeof full, "%s/models/%s", folder, path);
+    return load_file(full, s, n_threads);
 }
 
 void unload(struct loaded *l)

@@ -16,6 +16,7 @@ struct loaded {
 /* Load folder/path; the test fails with the reason when it cannot. */
 struct loaded load_model(const char *folder, const char *path, const struct context_settings *s,
                          int32_t n_threads);
+struct loaded load_file(const char *path, const struct context_settings *s, int32_t n_threads);
 void unload(struct loaded *l);
 
 /* Run n tokens of one sequence from position pos; logits of the last one. */
