@@ -180,7 +180,7 @@ static bool take_last(struct chat_inputs *in)
     bool ok = chat_content_text(last, "\n\n", &in->continue_content) &&
               str_append_slice(&in->continue_reasoning,
                                json_slice(json_object_get(last, "reasoning_content")));
-    bool has_content = json_is_array(content) || in->continue_content.len > 0;
+    bool has_content = json_array_size(content) > 0 || in->continue_content.len > 0;
     in->has_continuation = has_content || in->continue_reasoning.len > 0 ||
                            json_object_get(last, "tool_calls") || json_object_get(last, "name") ||
                            json_object_get(last, "tool_call_id");
@@ -213,11 +213,12 @@ static bool prepare(const struct chat_templates *templates, const struct chat_re
     in->messages = json_deep_copy(request->messages);
     in->context = context_of(request, in->now);
     bool ok = in->messages && in->context;
+    /* First: what is continued stands as it was given, whatever the template takes. */
+    if (in->continuation != CHAT_CONTINUE_NONE)
+        ok = ok && take_last(in);
     if (chat_template_has(t, "You have access to the following functions in JSONSchema format"))
         ok = ok && trim_content(in->messages);
     ok = ok && chat_shape_content(caps, in->messages);
-    if (in->continuation != CHAT_CONTINUE_NONE)
-        ok = ok && take_last(in);
     if (!chat_template_has(t, "<|channel|>")) /* only harmony knows developers */
         ok = ok && developer_is_system(in->messages);
     if (!caps->supports_system_role)

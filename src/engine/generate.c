@@ -139,7 +139,7 @@ static bool time_is_up(const struct slot *slot)
 bool slot_take_token(struct engine *engine, struct slot *slot, const struct engine_token *token)
 {
     bool stream = slot->job->request->stream;
-    struct slice visible = {"", 0};
+    struct slice visible = token->text; /* or, in a whole character, what may be shown */
     slot->sampled = token->token;
     slot->has_next_token = true;
     str_append_slice(&slot->generated, token->text);

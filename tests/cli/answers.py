@@ -179,6 +179,15 @@ def verbose_parts(running):
           got)
 
 
+def a_continued_message_is_as_it_was_given(running):
+    """Its parts stand apart by an empty line, whatever the template makes of others' parts."""
+    parts = [{"type": "text", "text": "Wh "}, {"type": "text", "text": "ill"}]
+    prompt = running.post("/apply-template", messages=[
+        {"role": "user", "content": parts}, {"role": "assistant", "content": parts}])["prompt"]
+    check("parts of the last message", prompt.endswith("</think>\n\nWh \n\nill") and
+          "user\nWh \nill<" in prompt, prompt)
+
+
 def prompts_are_spelled(running, ids, text):
     answer = running.post("/completion", prompt=ids, n_predict=1)
     check("a prompt of ids", answer["prompt"] == text, repr(answer["prompt"]))
@@ -191,6 +200,7 @@ with Server("-b", "32", "-ub", "32", path=tale) as running:
     preserved(running, MARK, MARK_TEXT)
     timings(running)
     verbose_parts(running)
+    a_continued_message_is_as_it_was_given(running)
     ids = running.post("/tokenize", content=" once upon")["tokens"]
     prompts_are_spelled(running, [MARK] + ids, MARK_TEXT + " once upon")
 

@@ -63,7 +63,7 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   add_test(NAME cli.answers COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/answers.py $<TARGET_FILE:mlxcel-server>
     ${CMAKE_SOURCE_DIR}/models ${MLXCEL_SHARED})
-  set_tests_properties(cli.answers PROPERTIES TIMEOUT 120)
+  set_tests_properties(cli.answers PROPERTIES TIMEOUT 300)
 endif()
 if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   add_test(NAME cli.field_effects COMMAND ${Python3_EXECUTABLE}
@@ -81,7 +81,7 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   add_test(NAME cli.by_design COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/by_design.py $<TARGET_FILE:mlxcel-server>
     ${CMAKE_SOURCE_DIR}/models)
-  set_tests_properties(cli.by_design PROPERTIES TIMEOUT 120)
+  set_tests_properties(cli.by_design PROPERTIES TIMEOUT 300)
 endif()
 if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   add_test(NAME cli.calls COMMAND ${Python3_EXECUTABLE}
