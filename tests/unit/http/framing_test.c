@@ -141,6 +141,8 @@ static const struct row rows[] = {
     BAD("a blank in the target", "GET /he alth HTTP/1.1\r\nHost: a\r\n\r\n"),
     BAD("a relative target", "GET health HTTP/1.1\r\nHost: a\r\n\r\n"),
     BAD("a star and GET", "GET * HTTP/1.1\r\nHost: a\r\n\r\n"),
+    BAD("the absolute form without a host", "GET http:///health HTTP/1.1\r\nHost: a\r\n\r\n"),
+    BAD("the absolute form with a user", "GET http://b@a/health HTTP/1.1\r\nHost: a\r\n\r\n"),
     BAD("CONNECT", "CONNECT a:80 HTTP/1.1\r\nHost: a:80\r\n\r\n"),
     BAD("a byte that is not ASCII in the target", "GET /\xc3\xa9 HTTP/1.1\r\nHost: a\r\n\r\n"),
     BAD("no token as method", "G(T /health HTTP/1.1\r\nHost: a\r\n\r\n"),
