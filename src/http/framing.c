@@ -66,11 +66,10 @@ static bool is_target(struct slice method, struct slice target)
                : slice_starts_with(target, SLICE("https://")) ? 8
                                                               : 0;
     struct slice host = slice_from(target, n);
-    const char *end = memchr(host.data, '/', host.len);
-    if (!end)
-        end = memchr(host.data, '?', host.len);
-    if (end)
-        host.len = (size_t)(end - host.data);
+    size_t len = 0;
+    while (len < host.len && host.data[len] != '/' && host.data[len] != '?')
+        len++;
+    host.len = len;
     return n > 0 && host.len > 0 && is_authority(host);
 }
 
