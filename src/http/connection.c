@@ -99,7 +99,9 @@ static bool begin_exchange(struct connection *c)
         return false;
     }
     c->x = x;
-    x->connection = c; /* nobody else knows x yet */
+    pthread_mutex_lock(&x->lock);
+    x->connection = c;
+    pthread_mutex_unlock(&x->lock);
     return true;
 }
 
@@ -358,7 +360,7 @@ static bool is_given_up(struct http_exchange *x)
 static bool write_answer(struct connection *c)
 {
     enum answer result = ANSWER_MORE;
-    if (is_given_up(c->x)) {
+    if (is_given_up(c->x) || c->out.failed) {
         c->finished = true;
         return false;
     }

@@ -240,6 +240,7 @@ static bool may_write(struct http_exchange *x)
     if (x->out.len - x->out_begin > HTTP_MAX_UNREAD || x->out.failed) {
         x->gone = true;
         x->dirty = true;
+        crew_run(&x->server->crew, x); /* it may wait for nothing else */
         return false;
     }
     if (x->out_begin > HTTP_STREAM_BLOCK && x->out_begin * 2 > x->out.len) {

@@ -43,6 +43,16 @@ static bool equal_folded(struct slice text, const char *word)
 
 /* ---- the request line (RFC 9112, 3) --------------------------------------------- */
 
+/* uri-host [":" port], or nothing (RFC 9110, 7.2). */
+static bool is_authority(struct slice text)
+{
+    for (size_t i = 0; i < text.len; i++)
+        if (text.data[i] <= ' ' || text.data[i] > '~' || strchr("\"#/<>?@\\^`{|}", text.data[i]))
+            return false;
+    return true;
+}
+
+/* A path, with a scheme and a host before it as proxies are asked, or "*". */
 static bool is_target(struct slice method, struct slice target)
 {
     for (size_t i = 0; i < target.len; i++)
@@ -50,8 +60,17 @@ static bool is_target(struct slice method, struct slice target)
             return false;
     if (slice_equal_text(target, "*"))
         return slice_equal_text(method, "OPTIONS");
-    return slice_starts_with(target, SLICE("/")) || slice_starts_with(target, SLICE("http://")) ||
-           slice_starts_with(target, SLICE("https://"));
+    if (slice_starts_with(target, SLICE("/")))
+        return true;
+    size_t n = slice_starts_with(target, SLICE("http://"))    ? 7
+               : slice_starts_with(target, SLICE("https://")) ? 8
+                                                              : 0;
+    struct slice host = slice_from(target, n);
+    size_t len = 0;
+    while (len < host.len && host.data[len] != '/' && host.data[len] != '?')
+        len++;
+    host.len = len;
+    return n > 0 && host.len > 0 && is_authority(host);
 }
 
 static enum framing read_request_line(struct head *head, struct slice line)
@@ -86,16 +105,12 @@ static enum framing read_request_line(struct head *head, struct slice line)
 
 /* ---- fields (RFC 9112, 5) --------------------------------------------------------- */
 
-/* uri-host [":" port], or nothing (RFC 9110, 7.2). */
 static enum framing read_host(struct head *head, struct slice value)
 {
     if (head->n_hosts++ > 0)
         return refuse(head, 400, "the request has more than one Host header");
-    for (size_t i = 0; i < value.len; i++) {
-        char c = value.data[i];
-        if ((unsigned char)c <= ' ' || (unsigned char)c >= 0x7f || strchr("\"#/<>?@\\^`{|}", c))
-            return refuse(head, 400, "the Host header is not a name with or without a port");
-    }
+    if (!is_authority(value))
+        return refuse(head, 400, "the Host header is not a name with or without a port");
     return FRAMING_MORE;
 }
 

@@ -63,15 +63,17 @@ bool target_parse(struct http_exchange *x, struct slice target)
     if (slice_starts_with(target, SLICE("http://")) ||
         slice_starts_with(target, SLICE("https://"))) {
         struct slice rest = slice_from(target, target.data[4] == 's' ? 8 : 7);
-        const char *slash = memchr(rest.data, '/', rest.len);
-        target = slash ? slice_from(rest, (size_t)(slash - rest.data)) : SLICE("/");
+        size_t n = 0;
+        while (n < rest.len && rest.data[n] != '/' && rest.data[n] != '?')
+            n++;
+        target = slice_from(rest, n);
     }
     const char *mark = memchr(target.data, '?', target.len);
     struct slice path = {target.data, mark ? (size_t)(mark - target.data) : target.len};
     const char *hash = memchr(path.data, '#', path.len);
     if (hash)
         path.len = (size_t)(hash - path.data);
-    return url_decode(&x->arena, path, false, &x->path) &&
+    return url_decode(&x->arena, path.len ? path : SLICE("/"), false, &x->path) &&
            (!mark || parse_query(x, slice_from(target, path.len + 1)));
 }
 
