@@ -232,7 +232,6 @@ bool finished_by_itself(const struct engine_event *event); /* eos or a stop stri
 bool put_extras(struct result *r, json_t *object);
 /* The body's "model" where that is a name, else the server's own. */
 json_t *model_name_to_json(const struct api *api, const json_t *body);
-const char *system_fingerprint(void);
 void random_id(const char *prefix, char *out, size_t size); /* prefix and 32 letters */
 
 /* ---- chat_body.c ----------------------------------------------------------------------- */
