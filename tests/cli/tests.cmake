@@ -32,10 +32,13 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/embeddings.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
   set_tests_properties(cli.embeddings PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
+# These serve the model that comes with the project.
 if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
-  add_test(NAME cli.fingerprint COMMAND ${Python3_EXECUTABLE}
-    ${CMAKE_CURRENT_SOURCE_DIR}/cli/fingerprint.py $<TARGET_FILE:mlxcel-server>
-    ${CMAKE_SOURCE_DIR}/models/tale)
+  foreach(test fingerprint backend_sampling)
+    add_test(NAME cli.${test} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/cli/${test}.py $<TARGET_FILE:mlxcel-server>
+      ${CMAKE_SOURCE_DIR}/models/tale)
+  endforeach()
 endif()
 if(Python3_Interpreter_FOUND AND TARGET mlxcel)
   add_test(NAME cli.bench COMMAND ${Python3_EXECUTABLE}
