@@ -108,6 +108,12 @@ fails_with() {
     grep -q -e "$pattern" "$scratch/said"
 }
 
+# count_tests : what the log of ./test says of the tests it ran and did not run.
+count_tests() {
+    sed -n '/tests passed/p' "$log"
+    echo "SKIPPED there, without the reference data: $(grep -c '\*\*\*Skipped' "$log") of them"
+}
+
 # The line that a user without root is told to hand on is one that apt understands.
 try_the_line() {
     line=$(sed -n 's/^  \(apt-get update .*\) install -y /\1 install --simulate /p' "$scratch/said")
@@ -135,13 +141,13 @@ step "in a line that apt understands" try_the_line
 step "./run --version as root" inside root 'mlxcel/run --version | grep b10621'
 step "a chat request" inside root 'bash /srv/ask.bash mlxcel/run'
 step "./test quick as root" inside root 'mlxcel/test quick'
-sed -n '/tests passed/p' "$log"
+count_tests
 step "./run again" inside root 'mlxcel/run --version | grep b10621'
 
 step "a user without root is told where to build" fails_with 'MLXCEL_BUILD=' \
     inside somebody 'exec /opt/mlxcel/run --version'
 step "./test quick as a user" inside somebody "$own" /opt/mlxcel/test quick
-sed -n '/tests passed/p' "$log"
+count_tests
 step "./run --version as a user" inside somebody "$own" /opt/mlxcel/run --version
 step "a chat request" inside somebody "$own" bash /srv/ask.bash /opt/mlxcel/run
 
