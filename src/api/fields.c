@@ -797,6 +797,7 @@ static bool take_defaults(const struct api *api, struct generation *g, struct er
     g->t_max_predict_ms = -1;
     g->verbose = o->logging.verbosity > 9;
     g->reasoning_format = api->chat_defaults.reasoning_format;
+    g->backend_sampling = o->sampling.backend_sampling;
     size_t n = o->generation.reverse_prompts.n;
     g->stop = arena_alloc_array(&g->arena, n + 1, sizeof *g->stop);
     if (!g->stop)
@@ -832,6 +833,16 @@ static bool take_prefill(struct reading *r, struct error *err)
     return true;
 }
 
+/* Where the reference samples on its backend it says so; a grammar and a reasoning
+ * budget are not read there. Here both are sampled by the CPU, with the same result. */
+static bool shows_backend_sampling(const struct generation *g)
+{
+    const struct sampler_settings *s = &g->sampling;
+    bool budget = s->reasoning_start.n > 0 && s->n_reasoning_ends > 0 &&
+                  (s->grammar_lazy || s->reasoning_budget_tokens >= 0 || s->reasoning_control);
+    return g->backend_sampling && s->grammar.len == 0 && !budget;
+}
+
 struct generation *generation_parse(const struct api *api, const json_t *body,
                                     struct budget *budget, struct error *err)
 {
@@ -850,6 +861,7 @@ struct generation *generation_parse(const struct api *api, const json_t *body,
         generation_drop(g);
         return NULL;
     }
+    g->backend_sampling = shows_backend_sampling(g);
     g->reasoning_in_content = g->stream && g->reasoning_format == CHAT_REASONING_DEEPSEEK_LEGACY;
     return g;
 }

@@ -249,7 +249,6 @@ bool finished_by_itself(const struct engine_event *event); /* eos or a stop stri
 bool put_extras(struct result *r, json_t *object);
 /* The body's "model" where that is a name, else the server's own. */
 json_t *model_name_to_json(const struct api *api, const json_t *body);
-const char *system_fingerprint(void);
 /* The inside of an error as the whole answer, as the surface has it; takes it. */
 void reply_error_json(struct http_exchange *x, json_t *error, enum surface surface);
 /* The error of a failure as /v1/messages has it, {"type":"error","error":{"type",

@@ -2,6 +2,7 @@
 #include "api/internal.h"
 
 #include "base/clock.h"
+#include "base/version.h"
 
 void handle_health(struct http_exchange *x, void *context)
 {
@@ -112,7 +113,7 @@ void handle_props(struct http_exchange *x, void *context)
     put(o, "chat_template_caps", chat_caps_to_json(&caps));
     put(o, "bos_token", text(api->bos));
     put(o, "eos_token", text(api->eos));
-    put(o, "build_info", text(system_fingerprint()));
+    put(o, "build_info", text(SYSTEM_FINGERPRINT));
     put(o, "is_sleeping", json_boolean(engine_state(api->engine) == ENGINE_SLEEPING));
     put(o, "cors_proxy_enabled", json_boolean(options->http.ui_mcp_proxy));
     struct slice tool_use = chat_templates_source(api->templates, true);

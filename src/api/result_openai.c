@@ -2,6 +2,7 @@
 #include "api/internal.h"
 
 #include "base/clock.h"
+#include "base/version.h"
 
 static json_t *usage(const struct engine_event *e)
 {
@@ -23,7 +24,7 @@ static json_t *frame(struct result *r, const char *object, json_t *choices)
     put(o, "choices", choices);
     put(o, "created", json_integer(clock_unix_seconds()));
     put(o, "model", json_string_from(slice_of(r->api->model_name)));
-    put(o, "system_fingerprint", json_string(system_fingerprint()));
+    put(o, "system_fingerprint", json_string(SYSTEM_FINGERPRINT));
     put(o, "object", json_string(object));
     put(o, "id", json_string(r->completion_id));
     return o;

@@ -151,6 +151,7 @@ json_t *generation_defaults_to_json(const struct api *api)
     const struct generation g = {.sampling = api->sampling,
                                  .ignore_eos = api->ignore_eos,
                                  .n_predict = -1,
+                                 .backend_sampling = api->options->sampling.backend_sampling,
                                  .reasoning_format = CHAT_REASONING_NONE};
     return generation_to_json(&g, true);
 }

@@ -139,11 +139,6 @@ json_t *model_name_to_json(const struct api *api, const json_t *body)
     return json_is_string(named) ? json_incref(named) : json_string_from(slice_of(api->model_name));
 }
 
-const char *system_fingerprint(void)
-{
-    return "mlxcel-" MLXCEL_VERSION;
-}
-
 void random_id(const char *prefix, char *out, size_t size)
 {
     char id[33];

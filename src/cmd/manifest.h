@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "base/version.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -21,7 +22,7 @@ struct manifest {
 };
 
 /* Where the claims stand below the project's root. */
-#define MANIFEST_FOLDER "compat/llama-server/b10621"
+#define MANIFEST_FOLDER "compat/llama-server/" REFERENCE_RELEASE
 
 /* Read pin and shards. Fails naming the file. The caller frees *out. */
 bool manifest_load(const char *folder, struct manifest *out, struct error *err);

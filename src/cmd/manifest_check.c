@@ -249,6 +249,15 @@ static void same_inert(struct check *c, const json_t *entry, const json_t *live)
     str_free(&text);
 }
 
+/* What is refused, with which words, and which values pass all the same. */
+static void same_refusal(struct check *c, const json_t *entry, const json_t *live)
+{
+    if (!is(entry, "state", "not_applicable") && !is(entry, "state", "deferred"))
+        return;
+    same(c, entry, "refusal", live, "note");
+    same_inert(c, entry, live);
+}
+
 static void check_option(struct check *c, const json_t *entry)
 {
     const json_t *live =
@@ -265,12 +274,7 @@ static void check_option(struct check *c, const json_t *entry)
     same(c, entry, "state", live, "state");
     if (is(entry, "state", "aliased"))
         same(c, entry, "translation", live, "note");
-    if (is(entry, "state", "not_applicable")) {
-        same(c, entry, "refusal", live, "note");
-        same_inert(c, entry, live);
-    }
-    if (is(entry, "state", "deferred"))
-        same(c, entry, "refusal", live, "note");
+    same_refusal(c, entry, live);
 }
 
 static void check_variable(struct check *c, const json_t *entry)
@@ -283,6 +287,7 @@ static void check_variable(struct check *c, const json_t *entry)
     }
     same(c, entry, "option", live, "id");
     same(c, entry, "state", live, "state");
+    same_refusal(c, entry, live);
 }
 
 /* The program has no option that nobody claims; our own are listed in the pin. */

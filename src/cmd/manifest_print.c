@@ -18,7 +18,7 @@ static const struct {
     {"aliased", "another spelling of something served"},
     {"not_applicable", "about hardware that is not used here; values that change nothing pass, "
                        "others are refused"},
-    {"deferred", "not served yet: refused, never ignored"},
+    {"deferred", "not served yet: refused, never ignored; values that ask for nothing pass"},
     {"by_design", "differs on purpose"},
 };
 
@@ -77,6 +77,12 @@ static void append_names(struct str *out, const json_t *entry)
     str_free(&names);
 }
 
+/* What goes between a note's sentences, some of which end in a full stop. */
+static const char *separator(const struct str *note)
+{
+    return note->len == 0 ? "" : note->data[note->len - 1] == '.' ? " " : ". ";
+}
+
 /* What its state owes, in one sentence. */
 static void append_note(struct str *out, const json_t *entry)
 {
@@ -86,15 +92,15 @@ static void append_note(struct str *out, const json_t *entry)
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         const char *text = text_of(entry, keys[i]);
         if (*text)
-            str_append_format(&note, "%s%s%s", note.len ? ". " : "", before[i], text);
+            str_append_format(&note, "%s%s%s", separator(&note), before[i], text);
     }
     const char *reason = text_of(json_object_get(entry, "rationale"), "reason");
     if (*reason)
-        str_append_format(&note, "%s%s", note.len ? ". " : "", reason);
+        str_append_format(&note, "%s%s", separator(&note), reason);
     size_t i;
     json_t *word;
     json_array_foreach(json_object_get(entry, "inert"), i, word) str_append_format(
-        &note, "%s%s", i ? ", " : ". accepted: ",
+        &note, "%s%s%s", i ? ", " : separator(&note), i ? "" : "accepted: ",
         strcmp(json_string_value(word), "*") ? json_string_value(word) : "everything");
     append_cell(out, str_text(&note), false);
     str_free(&note);

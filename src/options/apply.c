@@ -175,6 +175,21 @@ static void refuse(struct option_parser *p, const struct option_use *use)
               use->value ? use->value : "", o->note);
 }
 
+/* The same text, or the same number; a word '' stands for the empty text. */
+static bool same_value(struct slice word, const char *value)
+{
+    if (slice_equal_text(word, "''"))
+        return *value == '\0';
+    if (slice_equal_text(word, value))
+        return true;
+    char text[32], *end, *value_end;
+    if (word.len >= sizeof text)
+        return false;
+    snprintf(text, sizeof text, "%.*s", (int)word.len, word.data);
+    double wanted = strtod(text, &end), given = strtod(value, &value_end);
+    return end != text && !*end && value_end != value && only_blanks(value_end) && wanted == given;
+}
+
 /* Nothing would change: the value may pass. */
 static bool is_inert(const struct option_use *use)
 {
@@ -187,7 +202,7 @@ static bool is_inert(const struct option_use *use)
         return !use->on && !strcmp(inert, "off");
     struct slice word;
     while (next_word(&inert, &word))
-        if (slice_equal_text(word, use->value))
+        if (same_value(word, use->value))
             return true;
     return false;
 }

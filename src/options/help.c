@@ -50,6 +50,20 @@ static void append_names(struct str *out, const struct option *o)
         str_append_format(out, " %s", o->value2);
 }
 
+/* Not served yet, or short for what is not. */
+static bool is_deferred(const struct option *o)
+{
+    struct slice word;
+    bool on, deferred = o->state == STATE_DEFERRED;
+    for (const char *rest = o->type == OPT_EXPANDS ? o->note : NULL; next_word(&rest, &word);) {
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)word.len, word.data);
+        const struct option *part = option_find(name, &on);
+        deferred = deferred || (part && part->state == STATE_DEFERRED);
+    }
+    return deferred;
+}
+
 static void append_entry(struct str *out, const struct option *o, size_t width)
 {
     size_t margin = width < NARROW ? MARGIN_NARROW : MARGIN;
@@ -62,19 +76,16 @@ static void append_entry(struct str *out, const struct option *o, size_t width)
     }
     append_spaces(out, margin - column);
     column = margin;
-    append_wrapped(out, o->help, margin, width, &column);
-    if (o->fallback && *o->fallback) {
-        struct str text = {0};
-        str_append_format(&text, "(default: %s)", o->fallback);
-        append_wrapped(out, str_text(&text), margin, width, &column);
-        str_free(&text);
-    }
-    if (o->env) {
-        struct str text = {0};
-        str_append_format(&text, "(env: %s)", o->env);
-        append_wrapped(out, str_text(&text), margin, width, &column);
-        str_free(&text);
-    }
+    struct str text = {0};
+    str_append_text(&text, o->help);
+    if (o->fallback && *o->fallback)
+        str_append_format(&text, " (default: %s)", o->fallback);
+    if (o->env)
+        str_append_format(&text, " (env: %s)", o->env);
+    if (is_deferred(o))
+        str_append_text(&text, " (not supported yet)");
+    append_wrapped(out, str_text(&text), margin, width, &column);
+    str_free(&text);
     str_append_char(out, '\n');
 }
 

@@ -169,6 +169,7 @@ struct sampling_options {
     uint32_t seed;               /* 0xFFFFFFFF: random */
     struct option_list samplers; /* canonical names, in order */
     bool ignore_eos;
+    bool backend_sampling; /* shown in answers; sampling is where the model runs anyway */
     float temperature;
     int32_t top_k;
     float top_p, min_p, top_n_sigma, xtc_probability, xtc_threshold, typical_p;

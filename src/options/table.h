@@ -21,7 +21,8 @@ enum option_state {
     STATE_SERVED,         /* means what it means there */
     STATE_ALIASED,        /* is another spelling of other options: note = which */
     STATE_NOT_APPLICABLE, /* about hardware that is not used here: inert values pass */
-    STATE_DEFERRED,       /* refused for now: note = what to do instead */
+    STATE_DEFERRED,       /* not served yet: inert values pass, others are refused; note = what
+                             to do instead */
     STATE_BY_DESIGN       /* differs on purpose: note = how */
 };
 
@@ -71,8 +72,10 @@ struct option {
     const char *fallback;       /* the default as help shows it; NULL: none to show */
     const char *help;
     const char *note;     /* see enum option_state */
-    const char *inert;    /* values of a NOT_APPLICABLE option that pass, space between;
-                           * "*" all (also without a value), "off" only the negative */
+    const char *inert;    /* values of a NOT_APPLICABLE or DEFERRED option that pass, because
+                           * they say "off", "nothing" or what holds anyway; space between,
+                           * '' the empty one, numbers by value; "*" all (also without a
+                           * value), "off" of a switch only the negative */
     const char *choices;  /* of OPT_CHOICE */
     const char *user_key; /* request field to record in sampling.set_by_user */
     bool (*apply)(struct option_parser *p, const struct option_use *use, struct error *err);

@@ -84,9 +84,8 @@ static const struct option rows[] = {
     {.names = "-jf --json-schema-file", .value = "FILE", .type = OPT_CUSTOM, .apply = apply_json_schema_file,
      .help = "--json-schema from a file."},
     {.names = "-bs --backend-sampling", .env = "LLAMA_ARG_BACKEND_SAMPLING", .fallback = "disabled",
-     .type = OPT_REFUSED, .state = STATE_NOT_APPLICABLE, .inert = "",
-     .note = "there is no GPU to sample on; leave the option out",
-     .help = "Sample on the GPU. There is none here."},
+     .type = OPT_FLAG, AT(sampling.backend_sampling),
+     .help = "Sample where the model runs: on the CPU, which gives the same answers."},
     /* clang-format on */
 };
 

@@ -54,6 +54,14 @@ foreach(name files memory signals slot_files)
     set_tests_properties(cli.${name} PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
   endif()
 endforeach()
+# These serve the model that comes with the project.
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
+  foreach(test fingerprint backend_sampling)
+    add_test(NAME cli.${test} COMMAND ${Python3_EXECUTABLE}
+      ${CMAKE_CURRENT_SOURCE_DIR}/cli/${test}.py $<TARGET_FILE:mlxcel-server>
+      ${CMAKE_SOURCE_DIR}/models/tale)
+  endforeach()
+endif()
 if(Python3_Interpreter_FOUND AND TARGET mlxcel)
   add_test(NAME cli.bench COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/bench.py $<TARGET_FILE:mlxcel>)

@@ -1,6 +1,6 @@
 """run_check.py ROOT - ./run alone, as somebody who has just cloned the project
-uses it: it says what to try, and what it says works. ROOT/build/release must be
-built: ./run looks after it."""
+uses it: it says what to try, and what it says works. The folder "release" of
+$MLXCEL_BUILD must be built: ./run looks after it."""
 import json
 import os
 import re
@@ -69,6 +69,12 @@ for option in ("-m", "--model"):
 process, printed = start("--port", str(port), LLAMA_ARG_MODEL="/none/such.gguf")
 check("LLAMA_ARG_MODEL names a model too",
       process.wait(30) == 1 and "/none/such.gguf" in printed and "curl" not in printed, printed)
+process, printed = start("--port", "0")
+ready = re.search(r"server is ready on (\S+)", printed)
+check("with a free port it prints no address but the true one",
+      ready and not ready[1].endswith(":0") and "127.0.0.1:0" not in printed, printed)
+check("it stops when told to", stop(process) == 0)
+
 process, printed = start("--version")
 check("./run --version is the server's", process.wait(30) == 0 and "curl" not in printed, printed)
 

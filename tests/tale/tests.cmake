@@ -14,9 +14,12 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server AND TARGET tale)
     ${CMAKE_BINARY_DIR}/tale-repeats)
   set_tests_properties(tale.scores tale.loop tale.pirate tale.repeats PROPERTIES
     LABELS slow TIMEOUT 900)
-  # ./run builds and serves from build/release.
-  if(CMAKE_BINARY_DIR STREQUAL ${CMAKE_SOURCE_DIR}/build/release)
+  # ./run builds and serves from the folder "release" of $MLXCEL_BUILD.
+  get_filename_component(preset ${CMAKE_BINARY_DIR} NAME)
+  get_filename_component(all_builds ${CMAKE_BINARY_DIR} DIRECTORY)
+  if(preset STREQUAL release)
     add_test(NAME tale.run COMMAND ${Python3_EXECUTABLE} ${tale}/run_check.py ${CMAKE_SOURCE_DIR})
-    set_tests_properties(tale.run PROPERTIES LABELS slow TIMEOUT 300 RUN_SERIAL TRUE)
+    set_tests_properties(tale.run PROPERTIES LABELS slow TIMEOUT 300 RUN_SERIAL TRUE
+      ENVIRONMENT "MLXCEL_BUILD=${all_builds}")
   endif()
 endif()

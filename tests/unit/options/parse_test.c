@@ -261,7 +261,6 @@ static void inert_values_of_hardware_options_pass_and_others_say_what_to_do(void
     refused(PARSE("-ot", "blk.*=CPU,x=CUDA0"), "=CPU");
     refused(PARSE("-ot", "blk"), "PATTERN=BUFFER");
     refused(PARSE("-ncmoe", "-4"), "0 or more");
-    refused(PARSE("-bs"), "no GPU to sample on");
 }
 
 static void what_is_not_served_is_refused_not_ignored(void **state)
