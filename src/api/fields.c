@@ -82,6 +82,7 @@ static bool read_integer(const json_t *value, int64_t *out, struct error *err)
     return true;
 }
 
+/* The text is the body's: what is stored must be of a member in borrowed_members. */
 static bool read_text(const json_t *value, struct slice *out, struct error *err)
 {
     if (!json_is_string(value))
@@ -830,6 +831,23 @@ static bool take_prefill(struct reading *r, struct error *err)
     return true;
 }
 
+/* The members whose texts a generation borrows. It is kept for as long as a slot
+ * shows its last request; the rest of a body, the prompt above all, need not be. */
+static json_t *borrowed_members(const json_t *body)
+{
+    static const char *const names[] = {"response_fields",   "dry_sequence_breakers", "grammar",
+                                        "generation_prompt", "grammar_triggers",      "stop"};
+    json_t *members = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof *names && members; i++) {
+        json_t *value = json_object_get(body, names[i]);
+        if (value && json_object_set(members, names[i], value) != 0) {
+            json_decref(members);
+            return NULL;
+        }
+    }
+    return members;
+}
+
 struct generation *generation_parse(const struct api *api, const json_t *body, struct error *err)
 {
     struct generation *g = calloc(1, sizeof *g);
@@ -838,9 +856,9 @@ struct generation *generation_parse(const struct api *api, const json_t *body, s
         return NULL;
     }
     atomic_init(&g->references, 1);
-    g->source = json_incref((json_t *)body);
+    g->source = borrowed_members(body);
     struct reading reading = {api, body, g};
-    bool ok = take_defaults(api, g, err);
+    bool ok = g->source ? take_defaults(api, g, err) : error_memory(err);
     for (size_t i = 0; i < N_FIELDS && ok; i++)
         ok = evaluate(&fields[i], &reading, err);
     if (!ok || !take_prefill(&reading, err)) {

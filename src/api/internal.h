@@ -70,6 +70,8 @@ void reply_json(struct http_exchange *x, json_t *value);
 json_t *body_object(struct http_exchange *x);
 /* Any JSON value. */
 json_t *body_json(struct http_exchange *x);
+/* What a body may hold: body_limits.c. */
+extern const struct json_limits body_limits;
 /* A member that is there and not null; NULL otherwise. Borrowed. */
 json_t *member(const json_t *object, const char *name);
 /* A member of the right type, else the fallback. */
@@ -94,7 +96,7 @@ struct lora_scale {
 struct generation {
     atomic_int references;
     struct arena arena; /* owns every array below */
-    json_t *source;     /* the body; texts below are borrowed from it */
+    json_t *source;     /* of the body, what texts below are borrowed from */
 
     bool verbose, timings_per_token, stream, include_usage, cache_prompt, return_tokens;
     bool return_progress, post_sampling_probs, backend_sampling, ignore_eos;

@@ -10,6 +10,31 @@
 
 enum { LOAD_FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL };
 
+static _Thread_local bool allocation_failed;
+
+static void *allocate(size_t size)
+{
+    void *memory = malloc(size);
+    if (!memory)
+        allocation_failed = true;
+    return memory;
+}
+
+__attribute__((constructor)) static void note_failures(void)
+{
+    json_set_alloc_funcs(allocate, free);
+}
+
+void json_forget_failure(void)
+{
+    allocation_failed = false;
+}
+
+bool json_failed(void)
+{
+    return allocation_failed;
+}
+
 /* Write integers that no 64 bits hold as reals ("1e30" written out is common in
  * tokenizer_config.json); the library would refuse them. */
 static bool widen_integers(struct slice text, struct str *out)
@@ -36,17 +61,37 @@ static bool widen_integers(struct slice text, struct str *out)
     return !out->failed;
 }
 
+/* The library loses bytes of a text that finds no memory, and goes on: what it
+ * made is only good if nothing failed. */
+static json_t *load(struct slice text, json_error_t *why)
+{
+    bool failed_before = allocation_failed;
+    allocation_failed = false;
+    json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, why);
+    if (allocation_failed) {
+        json_decref(value);
+        value = NULL;
+        why->line = -1;
+    }
+    allocation_failed = allocation_failed || failed_before;
+    return value;
+}
+
 json_t *json_parse(struct slice text, struct error *err)
 {
     json_error_t why;
-    json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, &why);
-    if (!value && json_error_code(&why) == json_error_numeric_overflow) {
+    json_t *value = load(text, &why);
+    if (!value && why.line >= 0 && json_error_code(&why) == json_error_numeric_overflow) {
         struct str wider = {0};
         if (widen_integers(text, &wider))
-            value = json_loadb(str_text(&wider), wider.len, LOAD_FLAGS, &why);
+            value = load(str_slice(&wider), &why);
+        else
+            why.line = -1;
         str_free(&wider);
     }
-    if (!value)
+    if (!value && why.line < 0)
+        error_memory(err);
+    else if (!value)
         error_set(err, ERR_FORMAT, "not valid JSON: %s (line %d, column %d)", why.text, why.line,
                   why.column);
     return value;
@@ -134,6 +179,10 @@ static bool append_string(struct str *out, struct slice text)
 
 bool json_append(struct str *out, const json_t *value)
 {
+    if (!value) {
+        out->failed = true;
+        return false;
+    }
     switch (json_typeof(value)) {
     case JSON_NULL:
         return str_append_text(out, "null");

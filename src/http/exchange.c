@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,11 +57,13 @@ void exchange_drop(struct http_exchange *x)
     leave_server(x); /* first: until then the watcher may look at it */
     if (x->file_fd >= 0)
         close(x->file_fd);
+    size_t n_bytes = x->body.capacity + x->n_answer;
     str_free(&x->body);
     str_free(&x->out);
     arena_free(&x->arena);
     pthread_mutex_destroy(&x->lock);
     free(x);
+    memory_give_back(n_bytes);
     if (outer)
         exchange_drop(outer);
 }
@@ -184,6 +187,7 @@ void http_reply_str(struct http_exchange *x, int status, const char *content_typ
         } else {
             str_free(&x->out);
             x->out = *body;
+            x->n_answer = body->len;
             *body = (struct str){0};
         }
         x->ended = true;
@@ -345,6 +349,7 @@ static void finish(struct http_exchange *x)
 
 void exchange_run(struct http_exchange *x)
 {
+    json_forget_failure(); /* what an earlier request on this thread ran out of */
     if (!x->handled) {
         x->handled = true;
         x->route->handler(x, x->server->context);

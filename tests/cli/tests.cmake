@@ -37,3 +37,9 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel)
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/bench.py $<TARGET_FILE:mlxcel>)
   set_tests_properties(cli.bench PROPERTIES LABELS slow TIMEOUT 300)
 endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server AND NOT MLXCEL_SANITIZE)
+  # Sanitizers keep freed memory on purpose.
+  add_test(NAME cli.memory COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/memory.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.memory PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
+endif()
