@@ -4,6 +4,7 @@
 
 #include "api/api.h"
 #include "base/arena.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "chat/chat.h"
 
@@ -60,7 +61,8 @@ json_t *event_error_to_json(const struct engine_event *event);
 /* Such an inside as the whole answer; takes it. */
 void reply_error_json(struct http_exchange *x, json_t *error);
 enum failure failure_of(enum error_code code);
-/* 200 with the value, whose reference is taken; NULL answers 500. */
+/* 200 with the value, whose reference is taken; 500 where it is NULL or some of it
+ * found no memory (memory_failed). */
 void reply_json(struct http_exchange *x, json_t *value);
 
 /* ---- body.c: reading JSON -------------------------------------------------------- */

@@ -1,38 +1,99 @@
 /* json.c - parsing and printing through jansson. */
 #include "base/json.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 
 #include <errno.h>
 #include <math.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { LOAD_FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL };
 
-static _Thread_local bool allocation_failed;
+/* ---- memory --------------------------------------------------------------------------
+ *
+ * The library's scanner ignores that a token finds no memory: bytes are lost, and an
+ * assertion ends the process, or the text means something else. So while a text is
+ * loaded an allocation either succeeds or leaves the library for good (longjmp), and
+ * all that was allocated since is freed here. */
+
+struct blocks {
+    void **data;
+    size_t n, capacity;
+};
+
+struct loading {
+    jmp_buf out;
+    struct blocks made, dropped; /* what is freed meanwhile stays until the end: an
+                                  * address stands in made once */
+};
+
+static _Thread_local struct loading *loading;
+
+static bool remember(struct blocks *blocks, void *memory)
+{
+    return VEC_PUSH(blocks, memory);
+}
+
+static void free_blocks(struct blocks *blocks)
+{
+    for (size_t i = 0; i < blocks->n; i++)
+        free(blocks->data[i]);
+}
 
 static void *allocate(size_t size)
 {
     void *memory = malloc(size);
-    if (!memory)
-        allocation_failed = true;
-    return memory;
+    bool ok = memory && (!loading || remember(&loading->made, memory));
+    if (ok)
+        return memory;
+    memory_note_failure();
+    if (loading) {
+        free(memory);
+        longjmp(loading->out, 1);
+    }
+    return NULL;
 }
 
-__attribute__((constructor)) static void note_failures(void)
+static void release(void *memory)
 {
-    json_set_alloc_funcs(allocate, free);
+    if (!loading)
+        free(memory);
+    else if (memory && !remember(&loading->dropped, memory))
+        longjmp(loading->out, 1);
 }
 
-void json_forget_failure(void)
+__attribute__((constructor)) static void allocate_here(void)
 {
-    allocation_failed = false;
+    json_set_alloc_funcs(allocate, release);
 }
 
-bool json_failed(void)
+/* NULL with line -1: out of memory. */
+static json_t *load_into(struct loading *here, struct slice text, json_error_t *why)
 {
-    return allocation_failed;
+    loading = here;
+    if (setjmp(here->out) != 0) {
+        loading = NULL;
+        free_blocks(&here->made);
+        why->line = -1;
+        return NULL;
+    }
+    json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, why);
+    loading = NULL;
+    free_blocks(&here->dropped);
+    return value;
+}
+
+static json_t *load(struct slice text, json_error_t *why)
+{
+    struct loading here = {.made = {0}};
+    json_t *value = load_into(&here, text, why);
+    VEC_FREE(&here.made);
+    VEC_FREE(&here.dropped);
+    return value;
 }
 
 /* Write integers that no 64 bits hold as reals ("1e30" written out is common in
@@ -59,22 +120,6 @@ static bool widen_integers(struct slice text, struct str *out)
             str_append_text(out, ".0");
     }
     return !out->failed;
-}
-
-/* The library loses bytes of a text that finds no memory, and goes on: what it
- * made is only good if nothing failed. */
-static json_t *load(struct slice text, json_error_t *why)
-{
-    bool failed_before = allocation_failed;
-    allocation_failed = false;
-    json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, why);
-    if (allocation_failed) {
-        json_decref(value);
-        value = NULL;
-        why->line = -1;
-    }
-    allocation_failed = allocation_failed || failed_before;
-    return value;
 }
 
 json_t *json_parse(struct slice text, struct error *err)

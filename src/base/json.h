@@ -50,17 +50,6 @@ bool json_scan(struct slice text, const struct json_limits *limits, struct json_
 json_t *json_parse_within(struct slice text, const struct json_limits *limits,
                           struct json_cost *cost, struct error *err);
 
-/* ---- memory -------------------------------------------------------------------
- *
- * A tree that is built with json_pack and the like lacks what found no memory, and
- * says so nowhere. Each thread therefore notes that an allocation of the library
- * failed, as errno does: forget, build, ask. */
-
-/* This thread's allocations have not failed from here on. */
-void json_forget_failure(void);
-/* Whether one has since. */
-bool json_failed(void);
-
 /* Parse a file; the message names it. */
 json_t *json_parse_file(const char *path, struct error *err);
 

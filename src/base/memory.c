@@ -1,4 +1,4 @@
-/* memory.c - giving memory back to the system. */
+/* memory.c - failures of this thread, and giving memory back to the system. */
 #include "base/memory.h"
 
 #include <stdlib.h> /* __GLIBC__ */
@@ -7,6 +7,23 @@
 #endif
 
 enum { LARGE = 1 << 20 };
+
+static _Thread_local bool failed;
+
+void memory_note_failure(void)
+{
+    failed = true;
+}
+
+void memory_forget_failure(void)
+{
+    failed = false;
+}
+
+bool memory_failed(void)
+{
+    return failed;
+}
 
 void memory_give_back(size_t n_bytes)
 {
