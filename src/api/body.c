@@ -45,10 +45,12 @@ json_t *body_json(struct http_exchange *x)
     }
     if (http_is_form(x))
         return form_object(x);
-    json_t *value = json_parse(http_body(x), &err);
+    struct json_cost cost = {0};
+    json_t *value = json_parse_within(http_body(x), &body_limits, &cost, &err);
     if (!value) {
-        error_prefix(&err, "the request's body is no JSON");
-        reply_failure(x, FAIL_INVALID, err.message);
+        if (err.code == ERR_FORMAT)
+            error_prefix(&err, "the request's body is no JSON");
+        reply_error(x, &err);
     }
     return value;
 }

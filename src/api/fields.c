@@ -83,6 +83,7 @@ static bool read_integer(const json_t *value, int64_t *out, struct error *err)
     return true;
 }
 
+/* The text is the body's: what is stored must be of a member in borrowed_members. */
 static bool read_text(const json_t *value, struct slice *out, struct error *err)
 {
     if (!json_is_string(value))
@@ -843,6 +844,23 @@ static bool shows_backend_sampling(const struct generation *g)
     return g->backend_sampling && s->grammar.len == 0 && !budget;
 }
 
+/* The members whose texts a generation borrows. It is kept for as long as a slot
+ * shows its last request; the rest of a body, the prompt above all, need not be. */
+static json_t *borrowed_members(const json_t *body)
+{
+    static const char *const names[] = {"response_fields",   "dry_sequence_breakers", "grammar",
+                                        "generation_prompt", "grammar_triggers",      "stop"};
+    json_t *members = json_object();
+    for (size_t i = 0; i < sizeof names / sizeof *names && members; i++) {
+        json_t *value = json_object_get(body, names[i]);
+        if (value && json_object_set(members, names[i], value) != 0) {
+            json_decref(members);
+            return NULL;
+        }
+    }
+    return members;
+}
+
 struct generation *generation_parse(const struct api *api, const json_t *body,
                                     struct budget *budget, struct error *err)
 {
@@ -852,9 +870,9 @@ struct generation *generation_parse(const struct api *api, const json_t *body,
         return NULL;
     }
     atomic_init(&g->references, 1);
-    g->source = json_incref((json_t *)body);
+    g->source = borrowed_members(body);
     struct reading reading = {api, body, budget, g};
-    bool ok = take_defaults(api, g, err);
+    bool ok = g->source ? take_defaults(api, g, err) : error_memory(err);
     for (size_t i = 0; i < N_FIELDS && ok; i++)
         ok = budget_step(budget, 1, err) && evaluate(&fields[i], &reading, err);
     if (!ok || !take_prefill(&reading, err)) {

@@ -27,9 +27,9 @@ static void predict_release(void *state)
     free(p);
 }
 
-static json_t *wrapped_failure(const char *message)
+static json_t *wrapped_failure(enum failure failure, const char *message)
 {
-    return json_pack("{s:o}", "error", failure_to_json(FAIL_INVALID, message));
+    return json_pack("{s:o}", "error", failure_to_json(failure, message));
 }
 
 static void settle(struct predict *p, size_t index, json_t *value)
@@ -48,10 +48,10 @@ static void instance_done(void *arg, int status, bool streamed, struct slice bod
     json_t *value;
     (void)status;
     if (streamed)
-        value = wrapped_failure("predict route does not support streaming responses");
+        value = wrapped_failure(FAIL_INVALID, "predict route does not support streaming responses");
     else if (body.len == 0)
         value = json_null();
-    else if (!(value = json_parse(body, NULL)))
+    else if (!(value = json_parse(body, NULL)) && !memory_failed())
         value = json_string_from(body);
     settle(instance->predict, instance->index, value);
     free(instance);
@@ -63,11 +63,12 @@ static void start_instance(struct predict *p, size_t index, const struct api *ap
     enum http_method method;
     const json_t *format = json_object_get(given, "@requestFormat");
     if (!json_is_object(given)) {
-        settle(p, index, wrapped_failure("each instance must be a JSON object"));
+        settle(p, index, wrapped_failure(FAIL_INVALID, "each instance must be a JSON object"));
         return;
     }
     if (!json_is_string(format)) {
-        settle(p, index, wrapped_failure("each instance must include a string @requestFormat"));
+        settle(p, index,
+               wrapped_failure(FAIL_INVALID, "each instance must include a string @requestFormat"));
         return;
     }
     const char *path = route_of_format(api, json_slice(format), &method);
@@ -75,7 +76,7 @@ static void start_instance(struct predict *p, size_t index, const struct api *ap
         struct str message = {0};
         str_append_text(&message, "no handler registered for @requestFormat: ");
         str_append_slice(&message, json_slice(format));
-        settle(p, index, wrapped_failure(str_text(&message)));
+        settle(p, index, wrapped_failure(FAIL_INVALID, str_text(&message)));
         str_free(&message);
         return;
     }
@@ -94,7 +95,8 @@ static void start_instance(struct predict *p, size_t index, const struct api *ap
     str_free(&body);
     if (!ok) {
         free(instance);
-        settle(p, index, wrapped_failure("the instance could not be started"));
+        settle(p, index,
+               wrapped_failure(FAIL_SERVER, "the instance could not be started: out of memory"));
     }
 }
 
@@ -107,9 +109,15 @@ static void predict_step(struct http_exchange *x, void *state)
     if (!over)
         return; /* the instances see the client go, and end */
     json_t *list = json_array();
-    for (size_t i = 0; i < p->n; i++)
-        json_array_append(list, p->predictions[i]);
-    reply_json(x, json_pack("{s:o}", "predictions", list));
+    bool ok = true;
+    for (size_t i = 0; i < p->n; i++) /* NULL: no memory for one, on another thread */
+        ok = json_array_append(list, p->predictions[i]) == 0 && ok;
+    json_t *answer = json_pack("{s:o}", "predictions", list);
+    if (!ok) {
+        json_decref(answer);
+        answer = NULL;
+    }
+    reply_json(x, answer);
 }
 
 void handle_predict(struct http_exchange *x, void *context)

@@ -109,7 +109,25 @@ static void append_event(struct str *out, const json_t *event)
     str_append_text(out, "\n\n");
 }
 
-/* Events to bytes; takes the array. */
+/* The stream ends with what can be said without memory. */
+static void end_without_memory(struct flight *f)
+{
+    struct slice event = SLICE("data: {\"error\":{\"code\":500,\"message\":\"out of memory\","
+                               "\"type\":\"server_error\"}}\n\n");
+    if (f->surface == SURFACE_ANTHROPIC)
+        event = SLICE("event: error\ndata: {\"type\":\"error\",\"error\":"
+                      "{\"type\":\"api_error\",\"message\":\"out of memory\"}}\n\n");
+    else if (f->surface == SURFACE_RESPONSES)
+        event = SLICE("event: response.failed\ndata: {\"type\":\"response.failed\",\"response\":"
+                      "{\"object\":\"response\",\"status\":\"failed\",\"error\":{\"code\":"
+                      "\"server_error\",\"message\":\"out of memory\"}}}\n\n");
+    write_stream(f, event);
+    http_stream_end(f->x);
+    cancel_jobs(f);
+    f->over = true;
+}
+
+/* Events to bytes; takes the array. What lacks a part is not sent. */
 static void write_events(struct flight *f, json_t *events)
 {
     struct str bytes = {0};
@@ -117,9 +135,11 @@ static void write_events(struct flight *f, json_t *events)
     json_t *event;
     begin_stream(f);
     json_array_foreach(events, i, event) append_event(&bytes, event);
-    json_decref(events);
-    if (bytes.len > 0 && !bytes.failed)
+    if (!events || memory_failed() || bytes.failed)
+        end_without_memory(f);
+    else if (bytes.len > 0)
         write_stream(f, str_slice(&bytes));
+    json_decref(events);
     str_free(&bytes);
 }
 
@@ -138,6 +158,8 @@ static void fail(struct flight *f, json_t *error)
     cancel_jobs(f);
     if (!f->begun) {
         reply_error_json(f->x, error, f->surface);
+    } else if (!error) {
+        end_without_memory(f);
     } else {
         json_t *events = json_array();
         if (f->surface == SURFACE_ANTHROPIC)
@@ -147,7 +169,8 @@ static void fail(struct flight *f, json_t *error)
         else
             event_push(events, NULL, json_pack("{s:o}", "error", error));
         write_events(f, events);
-        http_stream_end(f->x);
+        if (!f->over)
+            http_stream_end(f->x);
     }
     f->over = true;
 }
@@ -171,27 +194,31 @@ static struct result *result_of(struct flight *f, const struct engine_event *e)
 }
 
 /* Read new text as a message. What the model wrote is never the client's error:
- * where it does not fit the expected format it is shown as it is. */
-static void read_message(struct result *r, struct slice text, bool last)
+ * where it does not fit the expected format it is shown as it is. False when out of
+ * memory. */
+static bool read_message(struct result *r, struct slice text, bool last)
 {
-    struct error err;
+    struct error err = {0};
     chat_deltas_free(&r->deltas);
     r->deltas = (struct chat_deltas){0};
     if (!r->stream || chat_stream_add(r->stream, text, last, &r->deltas, &err))
-        return;
+        return true;
+    if (err.code == ERR_MEMORY)
+        return false;
     if (!last || chat_stream_message(r->stream)->content.len > 0)
-        return;
+        return true;
     const struct chat_stream_settings settings = {0};
     struct chat_parser *plain = chat_parser_plain();
-    struct chat_stream *stream = chat_stream_create(plain, &settings);
+    struct chat_stream *stream = plain ? chat_stream_create(plain, &settings) : NULL;
     chat_parser_release(plain);
     if (!stream)
-        return;
+        return false;
     chat_stream_free(r->stream);
     r->stream = stream;
     chat_deltas_free(&r->deltas);
     r->deltas = (struct chat_deltas){0};
-    chat_stream_add(stream, r->event->whole_text, true, &r->deltas, &err);
+    return chat_stream_add(stream, r->event->whole_text, true, &r->deltas, &err) ||
+           err.code != ERR_MEMORY;
 }
 
 /* All results of a request without stream, as one answer. */
@@ -218,17 +245,22 @@ static void on_done(struct flight *f, struct result *r)
 {
     const struct shaper *shaper = &shapers[f->surface];
     f->n_done++;
-    read_message(r, r->event->text, true);
+    if (!read_message(r, r->event->text, true)) {
+        fail(f, NULL);
+        return;
+    }
     if (f->g->stream) {
         json_t *events = json_array();
         shaper->final(r, events);
         write_events(f, events);
-        if (f->n_done == f->n_results)
+        if (!f->over && f->n_done == f->n_results)
             end_stream(f);
         return;
     }
     f->answers[r->event->index] = shaper->whole(r);
-    if (f->n_done == f->n_results)
+    if (!f->answers[r->event->index] || memory_failed())
+        fail(f, NULL);
+    else if (f->n_done == f->n_results)
         answer_whole(f);
 }
 
@@ -248,8 +280,11 @@ static void on_event(struct flight *f, struct engine_event *e)
         break;
     case ENGINE_EVENT_TOKEN:
     case ENGINE_EVENT_PROGRESS: {
+        if (!read_message(r, e->kind == ENGINE_EVENT_TOKEN ? e->text : SLICE(""), false)) {
+            fail(f, NULL);
+            break;
+        }
         json_t *events = json_array();
-        read_message(r, e->kind == ENGINE_EVENT_TOKEN ? e->text : SLICE(""), false);
         shapers[f->surface].partial(r, events);
         write_events(f, events);
         break;
@@ -362,6 +397,10 @@ static struct engine_request *make_request(const struct flight *f, size_t i,
     request->completion_id = arena_duplicate(&request->arena, slice_of(f->completion_id));
     request->owner_data = generation_hold(f->g);
     request->owner_free = generation_drop;
+    if (!request->completion_id) {
+        engine_request_free(request);
+        return NULL;
+    }
     if (engine_model_info(f->api->engine)->n_swa > 0 &&
         !find_user_starts(engine_tokenizer(f->api->engine), member(body, "message_delimiters"),
                           request)) {

@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/arena.h"
 #include "base/budget.h"
+#include "base/memory.h"
 #include "base/utf8.h"
 #include "chat/chat.h"
 
@@ -60,7 +61,8 @@ json_t *error_to_json(const struct error *err);
 json_t *size_error_to_json(const struct error *err, size_t n_prompt, int32_t n_ctx);
 json_t *event_error_to_json(const struct engine_event *event);
 enum failure failure_of(enum error_code code);
-/* 200 with the value, whose reference is taken; NULL answers 500. */
+/* 200 with the value, whose reference is taken; 500 where it is NULL or some of it
+ * found no memory (memory_failed). */
 void reply_json(struct http_exchange *x, json_t *value);
 
 /* ---- request.c: limits of a request ------------------------------------------------ */
@@ -81,6 +83,8 @@ struct budget request_budget(struct http_exchange *x, const json_t *body);
 json_t *body_object(struct http_exchange *x);
 /* Any JSON value. */
 json_t *body_json(struct http_exchange *x);
+/* What a body may hold: body_limits.c. */
+extern const struct json_limits body_limits;
 /* A member that is there and not null; NULL otherwise. Borrowed. */
 json_t *member(const json_t *object, const char *name);
 /* A member of the right type, else the fallback. */
@@ -105,7 +109,7 @@ struct lora_scale {
 struct generation {
     atomic_int references;
     struct arena arena; /* owns every array below */
-    json_t *source;     /* the body; texts below are borrowed from it */
+    json_t *source;     /* of the body, what texts below are borrowed from */
 
     bool verbose, timings_per_token, stream, include_usage, cache_prompt, return_tokens;
     bool return_progress, post_sampling_probs, backend_sampling, ignore_eos;

@@ -80,8 +80,7 @@ void reply_error_json(struct http_exchange *x, json_t *error, enum surface surfa
     struct str text = {0};
     json_t *envelope =
         surface == SURFACE_ANTHROPIC ? anthropic_error(error) : json_pack("{s:o}", "error", error);
-    if (!json_append(&text, envelope))
-        text.failed = true;
+    json_append(&text, envelope);
     json_decref(envelope);
     http_reply_str(x, status ? status : 500, HTTP_JSON, &text);
     str_free(&text);
@@ -90,8 +89,7 @@ void reply_error_json(struct http_exchange *x, json_t *error, enum surface surfa
 void reply_json(struct http_exchange *x, json_t *value)
 {
     struct str text = {0};
-    if (!value || !json_append(&text, value))
-        text.failed = true;
+    json_append(&text, value);
     json_decref(value);
     http_reply_str(x, 200, HTTP_JSON, &text);
     str_free(&text);

@@ -34,6 +34,11 @@ static void reader_step(struct http_exchange *x, void *state)
     }
     bool ended = s->ended_at != 0;
     pthread_mutex_unlock(&r->streams->lock);
+    if (piece.failed) {
+        str_free(&piece);
+        http_abandon(x); /* no memory: not the stream's end */
+        return;
+    }
     if (piece.len > 0)
         http_write(x, str_slice(&piece));
     str_free(&piece);

@@ -17,9 +17,12 @@ static json_t *tokens_to_json(const struct tokenizer *tok, const struct token_ve
     json_t *list = json_array();
     for (size_t i = 0; i < tokens->n; i++) {
         int32_t id = tokens->data[i];
-        push(list, with_pieces ? json_pack("{s:i,s:o}", "id", (int)id, "piece",
-                                           piece_to_json(text_piece(tok, id, true)))
-                               : json_integer(id));
+        if (!push(list, with_pieces ? json_pack("{s:i,s:o}", "id", (int)id, "piece",
+                                                piece_to_json(text_piece(tok, id, true)))
+                                    : json_integer(id))) {
+            json_decref(list);
+            return NULL;
+        }
     }
     return list;
 }

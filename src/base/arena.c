@@ -1,6 +1,8 @@
 /* arena.c - bump allocation in growing blocks. */
 #include "base/arena.h"
 
+#include "base/memory.h"
+
 #include <stdalign.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -20,8 +22,10 @@ static bool add_block(struct arena *arena, size_t at_least)
     if (size < at_least)
         size = at_least;
     struct arena_block *block = malloc(sizeof *block + size);
-    if (!block)
+    if (!block) {
+        memory_note_failure();
         return false;
+    }
     block->next = arena->blocks;
     arena->blocks = block;
     arena->size = size;

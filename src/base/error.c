@@ -1,6 +1,8 @@
 /* error.c - filling and prefixing error values. */
 #include "base/error.h"
 
+#include "base/memory.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -21,6 +23,8 @@ static void trim_partial_utf8(char *text)
 
 bool error_set_va(struct error *err, enum error_code code, const char *format, va_list args)
 {
+    if (code == ERR_MEMORY)
+        memory_note_failure(); /* also where the code is lost on the way up */
     if (!err)
         return false;
     err->code = code;

@@ -2,13 +2,99 @@
 #include "base/json.h"
 
 #include "base/file.h"
+#include "base/memory.h"
 #include "base/utf8.h"
+#include "base/vec.h"
 
 #include <math.h>
+#include <setjmp.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { LOAD_FLAGS = JSON_DECODE_ANY | JSON_ALLOW_NUL, FILE_MAX_BYTES = 256 << 20 };
+
+/* ---- memory --------------------------------------------------------------------------
+ *
+ * The library's scanner ignores that a token finds no memory: bytes are lost, and an
+ * assertion ends the process, or the text means something else. So while a text is
+ * loaded an allocation either succeeds or leaves the library for good (longjmp), and
+ * all that was allocated since is freed here. */
+
+struct blocks {
+    void **data;
+    size_t n, capacity;
+};
+
+struct loading {
+    jmp_buf out;
+    struct blocks made, dropped; /* what is freed meanwhile stays until the end: an
+                                  * address stands in made once */
+};
+
+static _Thread_local struct loading *loading;
+
+static bool remember(struct blocks *blocks, void *memory)
+{
+    return VEC_PUSH(blocks, memory);
+}
+
+static void free_blocks(struct blocks *blocks)
+{
+    for (size_t i = 0; i < blocks->n; i++)
+        free(blocks->data[i]);
+}
+
+static void *allocate(size_t size)
+{
+    void *memory = malloc(size);
+    bool ok = memory && (!loading || remember(&loading->made, memory));
+    if (ok)
+        return memory;
+    memory_note_failure();
+    if (loading) {
+        free(memory);
+        longjmp(loading->out, 1);
+    }
+    return NULL;
+}
+
+static void release(void *memory)
+{
+    if (!loading)
+        free(memory);
+    else if (memory && !remember(&loading->dropped, memory))
+        longjmp(loading->out, 1);
+}
+
+__attribute__((constructor)) static void allocate_here(void)
+{
+    json_set_alloc_funcs(allocate, release);
+}
+
+/* NULL with line -1: out of memory. */
+static json_t *load_into(struct loading *here, struct slice text, json_error_t *why)
+{
+    loading = here;
+    if (setjmp(here->out) != 0) {
+        loading = NULL;
+        free_blocks(&here->made);
+        why->line = -1;
+        return NULL;
+    }
+    json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, why);
+    loading = NULL;
+    free_blocks(&here->dropped);
+    return value;
+}
+
+static json_t *load(struct slice text, json_error_t *why)
+{
+    struct loading here = {.made = {0}};
+    json_t *value = load_into(&here, text, why);
+    VEC_FREE(&here.made);
+    VEC_FREE(&here.dropped);
+    return value;
+}
 
 /* Write integers that no 64 bits hold as reals ("1e30" written out is common in
  * tokenizer_config.json); the library would refuse them. */
@@ -39,14 +125,18 @@ static bool widen_integers(struct slice text, struct str *out)
 json_t *json_parse(struct slice text, struct error *err)
 {
     json_error_t why;
-    json_t *value = json_loadb(text.data ? text.data : "", text.len, LOAD_FLAGS, &why);
-    if (!value && json_error_code(&why) == json_error_numeric_overflow) {
+    json_t *value = load(text, &why);
+    if (!value && why.line >= 0 && json_error_code(&why) == json_error_numeric_overflow) {
         struct str wider = {0};
         if (widen_integers(text, &wider))
-            value = json_loadb(str_text(&wider), wider.len, LOAD_FLAGS, &why);
+            value = load(str_slice(&wider), &why);
+        else
+            why.line = -1;
         str_free(&wider);
     }
-    if (!value)
+    if (!value && why.line < 0)
+        error_memory(err);
+    else if (!value)
         error_set(err, ERR_FORMAT, "not valid JSON: %s (line %d, column %d)", why.text, why.line,
                   why.column);
     return value;
@@ -124,6 +214,10 @@ static bool append_string(struct str *out, struct slice text)
 
 bool json_append(struct str *out, const json_t *value)
 {
+    if (!value) {
+        out->failed = true;
+        return false;
+    }
     switch (json_typeof(value)) {
     case JSON_NULL:
         return str_append_text(out, "null");

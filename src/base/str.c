@@ -1,6 +1,7 @@
 /* str.c - the growing byte string. */
 #include "base/str.h"
 
+#include "base/memory.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
@@ -22,6 +23,7 @@ bool str_reserve(struct str *s, size_t extra)
         capacity *= 2;
     char *data = realloc(s->data, capacity);
     if (!data) {
+        memory_note_failure();
         s->failed = true;
         return false;
     }

@@ -8,6 +8,8 @@
 #ifndef MLXCEL_BASE_VEC_H
 #define MLXCEL_BASE_VEC_H
 
+#include "base/memory.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -52,8 +54,10 @@ static inline bool vec_reserve(void **data, size_t *capacity, size_t n, size_t e
     if (grown > SIZE_MAX / size)
         grown = want;
     void *moved = realloc(*data, grown * size);
-    if (!moved)
+    if (!moved) {
+        memory_note_failure();
         return false;
+    }
     *data = moved;
     *capacity = grown;
     return true;

@@ -119,6 +119,9 @@ static bool merge_system(json_t *messages)
 /* Arguments as JSON values instead of JSON text. */
 static bool parse_arguments(json_t *messages, struct error *err)
 {
+    static const struct json_limits limits = {.total = {NULL, 32 << 20, 1 << 17},
+                                              .other = {NULL, 32 << 20, 1 << 17}};
+    struct json_cost cost = {0}; /* of all calls together */
     size_t i, k;
     json_t *message, *call;
     json_array_foreach(messages, i, message)
@@ -130,7 +133,9 @@ static bool parse_arguments(json_t *messages, struct error *err)
             if (!json_is_string(arguments))
                 continue;
             struct error reason = {0};
-            json_t *value = json_parse(json_slice(arguments), &reason);
+            json_t *value = json_parse_within(json_slice(arguments), &limits, &cost, &reason);
+            if (!value && reason.code == ERR_MEMORY)
+                return error_memory(err);
             if (!value)
                 return error_set(err, ERR_UNSUPPORTED,
                                  "Failed to parse tool call arguments as JSON: %s", reason.message);

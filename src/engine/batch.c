@@ -38,7 +38,8 @@ void step_batch_free(struct step_batch *batch)
     free(batch);
 }
 
-/* Put a token at the end of a slot's cache and into the batch. */
+/* Put a token at the end of a slot's cache and into the batch, which has room for
+ * it. False when out of memory. */
 static bool add_token(struct step_batch *batch, struct slot *slot, int32_t token, bool want_logits,
                       bool wide)
 {
@@ -51,6 +52,14 @@ static bool add_token(struct step_batch *batch, struct slot *slot, int32_t token
     batch->wide[batch->n] = wide;
     batch->n++;
     return true;
+}
+
+/* No memory for a slot's next token. What it has in the batch already is computed, as
+ * its cache says. */
+static void end_for_memory(struct engine *engine, struct slot *slot)
+{
+    slot_send_error(slot, ERR_MEMORY, 0, "out of memory");
+    slot_end_job(engine, slot);
 }
 
 /* ---- before the batch: context shift ---- */
@@ -250,8 +259,7 @@ static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budge
     if (slot->state == SLOT_STARTED && !start_prompt(engine, slot))
         return;
     if (embedding && !VEC_RESERVE(&slot->cache, prompt->n)) {
-        slot_send_error(slot, ERR_MEMORY, 0, "out of memory");
-        slot_end_job(engine, slot);
+        end_for_memory(engine, slot);
         return;
     }
     if (batch->n_generating > 0) {
@@ -263,8 +271,10 @@ static void add_prompt(struct engine *engine, struct slot *slot, int32_t n_budge
     size_t n_before = slot->cache.n;
     while (slot->cache.n < prompt->n && batch->n < n_budget) {
         bool last = slot->cache.n + 1 == prompt->n;
-        if (!add_token(batch, slot, prompt->data[slot->cache.n], embedding || last, is_long))
+        if (!add_token(batch, slot, prompt->data[slot->cache.n], embedding || last, is_long)) {
+            end_for_memory(engine, slot);
             return;
+        }
         slot->timings.n_prompt_processed++;
         if (checkpoints && checkpoints_break(engine, slot))
             break;
@@ -317,7 +327,8 @@ static void build_mixed_batch(struct engine *engine)
         if (slot->state != SLOT_GENERATING)
             continue;
         slot->batch_index = batch->n;
-        add_token(batch, slot, slot->sampled, true, false);
+        if (!add_token(batch, slot, slot->sampled, true, false))
+            end_for_memory(engine, slot);
     }
     batch->n_generating = batch->n;
     if (batch->n > 0 && !engine->settings.continuous_batching)

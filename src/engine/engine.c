@@ -229,7 +229,8 @@ static void enqueue(struct engine *engine, struct engine_job *job)
 static bool make_jobs(struct engine *engine, struct engine_request **requests, size_t n,
                       struct engine_mailbox *mailbox, struct engine_job **jobs, struct error *err)
 {
-    bool ok = ready_for(engine, err);
+    /* A request that lacks a part would be answered as if it had been asked so. */
+    bool ok = (!memory_failed() || error_memory(err)) && ready_for(engine, err);
     for (size_t i = 0; ok && i < n; i++)
         ok = check_request(engine, requests[i], err);
     for (size_t i = 0; i < n; i++) {
@@ -295,7 +296,7 @@ static bool has_turn(const struct engine *engine, const struct command *command,
 static bool submit_command(struct engine *engine, const struct command *wanted,
                            struct engine_mailbox *mailbox, const char *text, struct error *err)
 {
-    struct command *command = malloc(sizeof *command);
+    struct command *command = memory_failed() ? NULL : malloc(sizeof *command);
     if (!command) {
         struct slot_file file = wanted->file;
         slot_file_free(&file);

@@ -65,11 +65,14 @@ static void remember_token(struct slot *slot, const struct engine_token *token)
     struct engine_token copy = *token;
     copy.text.data = arena_duplicate(&slot->token_arena, token->text);
     copy.top = arena_alloc_array(&slot->token_arena, token->n_top, sizeof *copy.top);
-    if (!copy.text.data || !copy.top)
+    if (!copy.text.data || !copy.top) {
+        slot->no_memory = true;
         return;
+    }
     if (copy.n_top)
         memcpy(copy.top, token->top, copy.n_top * sizeof *copy.top);
-    (void)VEC_PUSH(&slot->tokens, copy);
+    if (!VEC_PUSH(&slot->tokens, copy))
+        slot->no_memory = true;
 }
 
 /* The text that may be shown after the latest token; sets what stops it. */
@@ -142,7 +145,8 @@ bool slot_take_token(struct engine *engine, struct slot *slot, const struct engi
     struct slice visible = token->text; /* or, in a whole character, what may be shown */
     slot->sampled = token->token;
     slot->has_next_token = true;
-    str_append_slice(&slot->generated, token->text);
+    if (!str_append_slice(&slot->generated, token->text))
+        slot->no_memory = true;
 
     if (!stream)
         (void)VEC_PUSH(&slot->ids, token->token);

@@ -40,7 +40,8 @@ struct engine_job *job_create(struct engine *engine, struct engine_request *requ
 
 struct engine_mailbox *mailbox_retain(struct engine_mailbox *mailbox);
 void mailbox_release(struct engine_mailbox *mailbox);
-/* Deliver; takes the event. */
+/* Deliver; takes the event. NULL, one that found no memory: an ERROR event comes in
+ * its place, once. */
 void mailbox_put(struct engine_mailbox *mailbox, struct engine_event *event);
 
 /* ---- checkpoints of sliding windows (checkpoint.c) ---- */
@@ -113,6 +114,7 @@ struct slot {
     struct arena token_arena;        /* their top lists and texts */
     struct token_vec ids;            /* and in any case */
     bool has_next_token, has_new_line, truncated;
+    bool no_memory; /* what it generated was not all kept */
     enum engine_stop stop;
     struct slice stopping_word; /* in the request */
     struct engine_timings timings;

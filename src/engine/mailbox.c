@@ -10,6 +10,7 @@ struct engine_mailbox {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     struct engine_event *first, **end;
+    struct engine_event *spare; /* for the first event that finds no memory; NULL: sent */
     bool closed;
     void (*notify)(void *arg);
     void *notify_arg;
@@ -18,8 +19,17 @@ struct engine_mailbox {
 struct engine_mailbox *engine_mailbox_create(void (*notify)(void *arg), void *arg)
 {
     struct engine_mailbox *mailbox = calloc(1, sizeof *mailbox);
-    if (!mailbox)
+    struct engine_event *spare = calloc(1, sizeof *spare);
+    if (!mailbox || !spare) {
+        free(mailbox);
+        free(spare);
         return NULL;
+    }
+    spare->kind = ENGINE_EVENT_ERROR;
+    spare->id_slot = -1;
+    spare->error.code = ERR_MEMORY; /* error_memory would say that it ran out now */
+    strcpy(spare->error.message, "out of memory");
+    mailbox->spare = spare;
     atomic_init(&mailbox->references, 1);
     pthread_mutex_init(&mailbox->lock, NULL);
     pthread_condattr_t monotonic;
@@ -48,6 +58,7 @@ void mailbox_release(struct engine_mailbox *mailbox)
         engine_event_free(mailbox->first);
         mailbox->first = next;
     }
+    engine_event_free(mailbox->spare);
     pthread_cond_destroy(&mailbox->filled);
     pthread_mutex_destroy(&mailbox->lock);
     free(mailbox);
@@ -55,10 +66,12 @@ void mailbox_release(struct engine_mailbox *mailbox)
 
 void mailbox_put(struct engine_mailbox *mailbox, struct engine_event *event)
 {
-    if (!event)
-        return;
     pthread_mutex_lock(&mailbox->lock);
-    if (mailbox->closed) {
+    if (!event) {
+        event = mailbox->spare;
+        mailbox->spare = NULL;
+    }
+    if (!event || mailbox->closed) {
         pthread_mutex_unlock(&mailbox->lock);
         engine_event_free(event);
         return;

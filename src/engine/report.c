@@ -36,50 +36,56 @@ struct engine_event *event_create(enum engine_event_kind kind, const struct engi
 }
 
 /* A valid UTF-8 copy in the event's arena: ill-formed bytes become U+FFFD. */
-static struct slice keep_text(struct engine_event *event, struct slice text)
+static bool keep_text(struct engine_event *event, struct slice text, struct slice *kept)
 {
-    if (utf8_is_valid(text)) {
-        char *copy = arena_duplicate(&event->arena, text);
-        return (struct slice){copy ? copy : "", copy ? text.len : 0};
-    }
     struct str clean = {0};
-    utf8_append_sanitized(&clean, text);
-    char *copy = arena_duplicate(&event->arena, str_slice(&clean));
-    struct slice kept = {copy ? copy : "", copy ? clean.len : 0};
+    if (!utf8_is_valid(text)) {
+        utf8_append_sanitized(&clean, text);
+        text = str_slice(&clean);
+    }
+    const char *copy = clean.failed ? NULL : arena_duplicate(&event->arena, text);
+    *kept = (struct slice){copy ? copy : "", copy ? text.len : 0};
     str_free(&clean);
-    return kept;
+    return copy != NULL;
 }
 
 /* A deep copy of n sampled tokens. */
-static void keep_tokens(struct engine_event *event, const struct engine_token *tokens, size_t n)
+static bool keep_tokens(struct engine_event *event, const struct engine_token *tokens, size_t n)
 {
     event->tokens = arena_alloc_array(&event->arena, n, sizeof *tokens);
     if (!event->tokens)
-        return;
+        return false;
     for (size_t i = 0; i < n; i++) {
         struct engine_token *copy = &event->tokens[i];
         *copy = tokens[i];
         copy->text.data = arena_duplicate(&event->arena, tokens[i].text);
         copy->top = arena_alloc_array(&event->arena, tokens[i].n_top, sizeof *copy->top);
-        if (!copy->text.data || !copy->top) {
-            copy->text.len = copy->text.data ? copy->text.len : 0;
-            copy->n_top = 0;
-            continue;
-        }
+        if (!copy->text.data || !copy->top)
+            return false;
         if (copy->n_top)
             memcpy(copy->top, tokens[i].top, copy->n_top * sizeof *copy->top);
     }
     event->n_tokens = n;
+    return true;
 }
 
-static void keep_ids(struct engine_event *event, const int32_t *ids, size_t n)
+/* An event that could not be filled is as good as none. */
+static void deliver(struct slot *slot, struct engine_event *event, bool is_whole)
+{
+    if (!is_whole)
+        engine_event_free(event);
+    mailbox_put(slot->job->mailbox, is_whole ? event : NULL);
+}
+
+static bool keep_ids(struct engine_event *event, const int32_t *ids, size_t n)
 {
     event->ids = arena_alloc_array(&event->arena, n + 1, sizeof *ids);
     if (!event->ids)
-        return;
+        return false;
     if (n)
         memcpy(event->ids, ids, n * sizeof *ids);
     event->n_ids = n;
+    return true;
 }
 
 void slot_send_begin(struct slot *slot)
@@ -90,23 +96,20 @@ void slot_send_begin(struct slot *slot)
 void slot_send_progress(struct slot *slot)
 {
     struct engine_event *event = event_create(ENGINE_EVENT_PROGRESS, slot->job, slot);
-    if (!event)
-        return;
-    event->n_processed = (int32_t)slot->cache.n;
+    if (event)
+        event->n_processed = (int32_t)slot->cache.n;
     mailbox_put(slot->job->mailbox, event);
 }
 
 void slot_send_token(struct slot *slot, const struct engine_token *token)
 {
     struct engine_event *event = event_create(ENGINE_EVENT_TOKEN, slot->job, slot);
-    if (!event)
-        return;
-    event->text = keep_text(event, token->text);
-    keep_ids(event, &token->token, 1);
-    if (slot->job->request->sampling.n_probs > 0)
-        keep_tokens(event, token, 1);
-    event->stop = slot->stop;
-    mailbox_put(slot->job->mailbox, event);
+    if (event)
+        event->stop = slot->stop;
+    bool probs = slot->job->request->sampling.n_probs > 0;
+    deliver(slot, event,
+            event && keep_text(event, token->text, &event->text) &&
+                keep_ids(event, &token->token, 1) && (!probs || keep_tokens(event, token, 1)));
 }
 
 /* The tokens whose probabilities DONE reports: those that spell the stopping word
@@ -126,33 +129,36 @@ static size_t count_reported_tokens(struct engine *engine, const struct slot *sl
 void slot_send_done(struct engine *engine, struct slot *slot)
 {
     struct engine_event *event = event_create(ENGINE_EVENT_DONE, slot->job, slot);
-    if (!event)
+    if (!event) {
+        mailbox_put(slot->job->mailbox, NULL);
         return;
+    }
     bool stream = slot->job->request->stream;
     struct slice whole = str_slice(&slot->generated);
-    event->whole_text = keep_text(event, whole);
-    event->text = stream ? keep_text(event, slice_from(whole, slot->n_sent)) : event->whole_text;
-    if (!stream) {
-        keep_tokens(event, slot->tokens.data, count_reported_tokens(engine, slot));
-        keep_ids(event, slot->ids.data, slot->ids.n);
-    }
+    bool ok = keep_text(event, whole, &event->whole_text) &&
+              keep_text(event, slot->stopping_word, &event->stopping_word);
+    event->text = event->whole_text;
+    if (ok && stream)
+        ok = keep_text(event, slice_from(whole, slot->n_sent), &event->text);
+    else if (ok)
+        ok = keep_tokens(event, slot->tokens.data, count_reported_tokens(engine, slot)) &&
+             keep_ids(event, slot->ids.data, slot->ids.n);
     event->stop = slot->stop;
-    event->stopping_word = keep_text(event, slot->stopping_word);
     event->truncated = slot->truncated;
     event->has_new_line = slot->has_new_line;
     event->n_tokens_cached = (int32_t)slot->cache.n;
     event->seed = slot->sampler ? sampler_seed(slot->sampler) : 0;
     event->n_ctx = engine->n_ctx_slot;
-    mailbox_put(slot->job->mailbox, event);
+    deliver(slot, event, ok);
 }
 
 void job_send_error(struct engine_job *job, const struct error *error, int32_t n_ctx)
 {
     struct engine_event *event = event_create(ENGINE_EVENT_ERROR, job, NULL);
-    if (!event)
-        return;
-    event->error = *error;
-    event->n_ctx = n_ctx;
+    if (event) {
+        event->error = *error;
+        event->n_ctx = n_ctx;
+    }
     mailbox_put(job->mailbox, event);
 }
 

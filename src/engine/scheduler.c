@@ -157,8 +157,10 @@ static void place_queued_jobs(struct engine *engine)
 static void force_reasoning_end(struct engine *engine, const struct command *command)
 {
     struct engine_event *event = event_create(ENGINE_EVENT_CONTROL, NULL, NULL);
-    if (!event)
+    if (!event) {
+        mailbox_put(command->mailbox, NULL);
         return;
+    }
     event->index = command->index;
     error_set(&event->error, ERR_NOT_FOUND, "no active completion for this id");
     for (int32_t i = 0; i < engine->n_slots; i++) {

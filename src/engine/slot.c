@@ -34,6 +34,7 @@ static void reset_generation(struct slot *slot)
     slot->has_next_token = true;
     slot->has_new_line = false;
     slot->truncated = false;
+    slot->no_memory = false;
     slot->stop = ENGINE_STOP_NONE;
     slot->stopping_word = (struct slice){0};
     slot->timings = (struct engine_timings){0};

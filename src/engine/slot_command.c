@@ -54,8 +54,10 @@ static bool save(struct engine *engine, struct slot *slot, const struct command 
 void slot_run_command(struct engine *engine, struct slot *slot, const struct command *command)
 {
     struct engine_event *event = event_create(ENGINE_EVENT_SLOT, NULL, slot);
-    if (!event)
+    if (!event) {
+        mailbox_put(command->mailbox, NULL);
         return;
+    }
     event->index = command->index;
     uint64_t begin = clock_monotonic_us();
     bool ok = true;

@@ -22,8 +22,13 @@ static void start_children(struct engine *engine, struct slot *parent)
         kv_seq_remove(engine->context, slot->id, -1, -1);
         kv_seq_copy(engine->context, parent->id, slot->id, -1, -1);
         slot->cache.n = 0;
-        for (size_t k = 0; k < parent->cache.n; k++)
-            (void)VEC_PUSH(&slot->cache, parent->cache.data[k]);
+        if (!VEC_RESERVE(&slot->cache, parent->cache.n)) {
+            slot_send_error(slot, ERR_MEMORY, 0, "out of memory");
+            slot_end_job(engine, slot);
+            continue;
+        }
+        memcpy(slot->cache.data, parent->cache.data, parent->cache.n * sizeof(int32_t));
+        slot->cache.n = parent->cache.n;
         slot->n_exact = parent->n_exact;
         slot->timings = parent->timings;
         slot_end_prompt(slot, parent->batch_index);
@@ -97,8 +102,8 @@ static size_t collect_samplings(struct engine *engine, int32_t begin, int32_t en
         int32_t n_probs = slot->job->request->sampling.n_probs;
         if (n_probs > engine->info.n_vocab)
             n_probs = engine->info.n_vocab;
-        if (n_probs > 0)
-            s->top = calloc((size_t)n_probs, sizeof *s->top);
+        if (n_probs > 0 && !(s->top = calloc((size_t)n_probs, sizeof *s->top)))
+            s->slot->no_memory = true;
     }
     return n;
 }
@@ -130,23 +135,43 @@ static void take_sampled(struct engine *engine, struct sampling *s)
         token.top = calloc(s->n_top, sizeof *token.top);
         for (size_t i = 0; token.top && i < s->n_top; i++)
             token.top[i] = (struct engine_token_prob){s->top[i].token, s->top[i].p};
-        if (!token.top)
+        if (!token.top) {
             token.n_top = 0;
+            slot->no_memory = true;
+        }
     }
     bool goes_on = slot_take_token(engine, slot, &token);
     free(token.top);
-    if (!goes_on) {
+    if (slot->no_memory) {
+        slot_send_error(slot, ERR_MEMORY, 0, "out of memory");
+        slot_end_job(engine, slot);
+    } else if (!goes_on) {
         engine_count_finished(engine, slot);
         slot_send_done(engine, slot);
         slot_release(engine, slot);
     }
 }
 
+/* The slots that wait for a token of these rows get none: no memory. */
+static void end_rows(struct engine *engine, int32_t begin, int32_t end)
+{
+    for (int32_t i = 0; i < engine->n_slots; i++) {
+        struct slot *slot = &engine->slots[i];
+        bool ready = slot->state == SLOT_DONE_PROMPT || slot->state == SLOT_GENERATING;
+        if (!ready || slot->batch_index < begin || slot->batch_index >= end)
+            continue;
+        slot_send_error(slot, ERR_MEMORY, 0, "out of memory");
+        slot_end_job(engine, slot);
+    }
+}
+
 static void sample_rows(struct engine *engine, int32_t begin, int32_t end)
 {
     struct sampling *items = calloc((size_t)engine->n_slots, sizeof *items);
-    if (!items)
+    if (!items) {
+        end_rows(engine, begin, end);
         return;
+    }
     size_t n = collect_samplings(engine, begin, end, items);
     struct sampling_round round = {engine, items};
     pthread_mutex_unlock(&engine->slots_lock);
@@ -170,8 +195,10 @@ static void send_vectors(struct engine *engine, struct slot *slot, int32_t begin
     bool rank = request->task == ENGINE_RERANK;
     struct engine_event *event =
         event_create(rank ? ENGINE_EVENT_RERANK : ENGINE_EVENT_EMBEDDING, slot->job, slot);
-    if (!event)
+    if (!event) {
+        mailbox_put(slot->job->mailbox, NULL);
         return;
+    }
     bool each_token = context_pooling(engine->context) == POOLING_NONE;
     int32_t n_prompt = (int32_t)request->prompt.n;
     event->n_embd = rank ? 1 : engine->info.n_embd_out;

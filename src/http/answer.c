@@ -100,6 +100,7 @@ void answer_begin(struct connection *c)
 {
     struct http_exchange *x = c->x;
     struct str *out = &c->out;
+    size_t before = out->len;
     if (atomic_load(&c->server->stopping))
         c->keep = false;
     str_append_format(out, "HTTP/1.1 %d %s\r\nDate: %s\r\nServer: mlxcel\r\n", x->status,
@@ -114,6 +115,8 @@ void answer_begin(struct connection *c)
     else if (c->head.minor == 0)
         str_append_text(out, "Connection: keep-alive\r\n");
     str_append_text(out, "\r\n");
+    if (out->failed) /* half a head would be another answer */
+        str_truncate(out, before);
     c->is_whole = !has_body(x);
 }
 
@@ -183,6 +186,8 @@ enum answer answer_fill(struct connection *c)
 {
     struct http_exchange *x = c->x;
     enum answer result;
+    if (c->out.failed)
+        return ANSWER_FAILED;
     if (c->is_whole)
         return ANSWER_END;
     if (x->file_fd >= 0)

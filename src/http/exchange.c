@@ -3,17 +3,24 @@
 
 #include "base/clock.h"
 #include "base/json.h"
+#include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <strings.h>
 #include <unistd.h>
 
+#define NO_MEMORY                                                                                  \
+    "{\"error\":{\"code\":500,\"message\":\"out of memory\",\"type\":\"server_error\"}}"
+
 struct http_exchange *exchange_create(struct http_server *server)
 {
     struct http_exchange *x = calloc(1, sizeof *x);
-    if (!x)
+    /* So that it can always be said that memory ran out. */
+    if (!x || !str_reserve(&x->out, sizeof NO_MEMORY)) {
+        free(x);
         return NULL;
+    }
     x->server = server;
     x->file_fd = -1;
     atomic_init(&x->references, 1);
@@ -56,11 +63,13 @@ void exchange_drop(struct http_exchange *x)
     leave_server(x); /* first: until then others may find it there */
     if (x->file_fd >= 0)
         close(x->file_fd);
+    size_t n_bytes = x->body.capacity + x->n_answer;
     str_free(&x->body);
     str_free(&x->out);
     arena_free(&x->arena);
     pthread_mutex_destroy(&x->lock);
     free(x);
+    memory_give_back(n_bytes);
     if (outer)
         exchange_drop(outer);
 }
@@ -174,16 +183,22 @@ static bool settle(struct http_exchange *x, int status, const char *content_type
 
 void http_reply_str(struct http_exchange *x, int status, const char *content_type, struct str *body)
 {
+    /* What a handler made of too little memory is not shown, whatever it says. */
+    bool lacks = body->failed || (x->handled && memory_failed());
     pthread_mutex_lock(&x->lock);
     if (settle(x, status, content_type)) {
-        if (body->failed) {
+        if (lacks) {
+            if (x->file_fd >= 0)
+                close(x->file_fd);
+            x->file_fd = -1;
             str_free(body);
             x->status = 500;
-            str_append_text(&x->out, "{\"error\":{\"code\":500,\"message\":\"out of memory\","
-                                     "\"type\":\"server_error\"}}");
+            snprintf(x->content_type, sizeof x->content_type, "%s", HTTP_JSON);
+            str_append_text(&x->out, NO_MEMORY);
         } else {
             str_free(&x->out);
             x->out = *body;
+            x->n_answer = body->len;
             *body = (struct str){0};
         }
         x->ended = true;
@@ -194,7 +209,8 @@ void http_reply_str(struct http_exchange *x, int status, const char *content_typ
 void http_reply(struct http_exchange *x, int status, const char *content_type, struct slice body)
 {
     struct str copy = {0};
-    str_append_slice(&copy, body);
+    if (body.len > 0)
+        str_append_slice(&copy, body);
     http_reply_str(x, status, content_type, &copy);
     str_free(&copy);
 }
@@ -252,11 +268,24 @@ static bool may_write(struct http_exchange *x)
     return true;
 }
 
+/* Under x->lock: what found no memory must not look like the end of the stream. */
+static void end_if_lost(struct http_exchange *x, size_t len_before)
+{
+    if (!x->out.failed)
+        return;
+    str_truncate(&x->out, len_before);
+    x->ended = true;
+    x->abandoned = true;
+}
+
 void http_write(struct http_exchange *x, struct slice bytes)
 {
     pthread_mutex_lock(&x->lock);
-    if (may_write(x))
+    if (may_write(x)) {
+        size_t before = x->out.len;
         str_append_slice(&x->out, bytes);
+        end_if_lost(x, before);
+    }
     pthread_mutex_unlock(&x->lock);
 }
 
@@ -264,11 +293,13 @@ void http_write_event(struct http_exchange *x, const char *name, struct slice te
 {
     pthread_mutex_lock(&x->lock);
     if (may_write(x)) {
+        size_t before = x->out.len;
         if (name)
             str_append_format(&x->out, "event: %s\n", name);
         str_append_text(&x->out, "data: ");
         str_append_slice(&x->out, text);
         str_append_text(&x->out, "\n\n");
+        end_if_lost(x, before);
     }
     pthread_mutex_unlock(&x->lock);
 }
@@ -359,6 +390,7 @@ static void finish(struct http_exchange *x)
 
 void exchange_run(struct http_exchange *x)
 {
+    memory_forget_failure(); /* what an earlier request on this thread ran out of */
     if (!x->handled) {
         x->handled = true;
         x->route->handler(x, x->server->context);

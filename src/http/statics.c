@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
@@ -60,10 +61,11 @@ bool statics_open(struct front *front, const char *folder, struct error *err)
 }
 
 /* Open the file behind a request path, links resolved, if it lies below the
- * root. -1 otherwise. */
+ * root. -1 otherwise, with errno ENOMEM when that could not be found out. */
 static int open_below(const struct front *front, struct slice path, char canonical[PATH_MAX],
                       struct stat *info)
 {
+    errno = 0;
     if (path.len == 0 || path.data[0] != '/' || memchr(path.data, 0, path.len))
         return -1;
     struct str name = {0};
@@ -71,8 +73,10 @@ static int open_below(const struct front *front, struct slice path, char canonic
     str_append_slice(&name, path);
     if (path.data[path.len - 1] == '/')
         str_append_text(&name, "index.html");
-    bool found = !name.failed && realpath(str_text(&name), canonical);
+    bool lacks = name.failed, found = !lacks && realpath(str_text(&name), canonical);
     str_free(&name);
+    if (lacks)
+        errno = ENOMEM;
     size_t root_len = strlen(front->static_root);
     if (!found || strncmp(canonical, front->static_root, root_len) != 0 ||
         canonical[root_len] != '/')
@@ -142,6 +146,10 @@ bool statics_answer(const struct front *front, struct http_exchange *x)
     char canonical[PATH_MAX];
     struct stat info;
     int fd = open_below(front, x->route_path, canonical, &info);
+    if (fd < 0 && errno == ENOMEM) {
+        http_reply_error(x, 500, "server_error", "out of memory");
+        return true;
+    }
     if (fd < 0)
         return false;
 

@@ -47,7 +47,7 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/embeddings.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
   set_tests_properties(cli.embeddings PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()
-foreach(name files memory signals slot_files)
+foreach(name files sizes signals slot_files)
   if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
     add_test(NAME cli.${name} COMMAND ${Python3_EXECUTABLE}
       ${CMAKE_CURRENT_SOURCE_DIR}/cli/${name}.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
@@ -100,4 +100,10 @@ if(Python3_Interpreter_FOUND AND TARGET mlxcel-server)
   add_test(NAME cli.failures COMMAND ${Python3_EXECUTABLE}
     ${CMAKE_CURRENT_SOURCE_DIR}/cli/failures.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
   set_tests_properties(cli.failures PROPERTIES TIMEOUT 300)
+endif()
+if(Python3_Interpreter_FOUND AND TARGET mlxcel-server AND NOT MLXCEL_SANITIZE)
+  # Sanitizers keep freed memory on purpose.
+  add_test(NAME cli.memory COMMAND ${Python3_EXECUTABLE}
+    ${CMAKE_CURRENT_SOURCE_DIR}/cli/memory.py $<TARGET_FILE:mlxcel-server> ${MLXCEL_SHARED})
+  set_tests_properties(cli.memory PROPERTIES LABELS slow TIMEOUT 600 SKIP_RETURN_CODE 77)
 endif()

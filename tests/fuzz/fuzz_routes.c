@@ -1,9 +1,11 @@
 /* fuzz_routes.c - whatever a client sends to a route, and whatever a slot file
  * holds, is answered: no crash, no hang.
  *
- * The first byte chooses the route, the rest is the body; for the route after the
- * last one it is the content of a slot file that is restored. A whole server runs
- * in this process on the story model, so the reference data is needed. */
+ * The first line is a method and a target, the rest the body; a line that names no
+ * route of the server's table stands for one of them, so that every route gets
+ * bodies. After "SLOT FILE" comes the content of a slot file that is restored. A
+ * whole server runs in this process on the story model, so the reference data is
+ * needed. Seeds are the requests of the recordings (seeds_routes.py). */
 #include "api/api.h"
 #include "base/log.h"
 #include "engine/engine.h"
@@ -19,32 +21,10 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-static const char *const routes[] = {
-    "POST /completion",
-    "POST /v1/completions",
-    "POST /v1/chat/completions",
-    "POST /v1/responses",
-    "POST /v1/messages",
-    "POST /v1/messages/count_tokens",
-    "POST /v1/chat/completions/input_tokens",
-    "POST /v1/responses/input_tokens",
-    "POST /v1/chat/completions/control",
-    "POST /apply-template",
-    "POST /tokenize",
-    "POST /detokenize",
-    "POST /infill",
-    "POST /lora-adapters",
-    "POST /slots/0?action=save",
-    "POST /slots/0?action=erase",
-    "POST /v1/streams/lookup",
-    "POST /predict",
-    "POST /embedding",
-    "POST /rerank",
-    "POST /props",
-};
+enum { ANSWER_MS = 20000 };
 
-enum { N_ROUTES = sizeof routes / sizeof *routes, ANSWER_MS = 20000 };
-
+static const struct http_route *routes; /* n_routes: all that the server has */
+static size_t n_routes;
 static struct options options;
 static struct engine *engine;
 static struct http_server *server;
@@ -97,6 +77,8 @@ static bool start(const char *model, struct error *err)
         !api_http_settings(api, &http, err) || !http_server_start(&http, &server, err))
         return false;
     http_server_ready(server);
+    routes = http.routes;
+    n_routes = http.n_routes;
     return true;
 }
 
@@ -134,6 +116,55 @@ static bool ask(const char *route, const char *headers, const uint8_t *body, siz
     return in_time;
 }
 
+static const char *const methods[] = {
+    [HTTP_GET] = "GET", [HTTP_POST] = "POST", [HTTP_DELETE] = "DELETE"};
+
+/* Whether a target, up to its query, is that path; ":name" stands for a segment. */
+static bool is_target_of(const char *target, const char *path)
+{
+    while (*path && *target && *target != '?') {
+        if (*path == ':') {
+            path += strcspn(path, "/");
+            target += strcspn(target, "/?");
+        } else if (*path++ != *target++) {
+            return false;
+        }
+    }
+    return *path == 0 && (*target == 0 || *target == '?');
+}
+
+static bool is_printable(const char *text)
+{
+    while (*text > ' ' && *text < 0x7F)
+        text++;
+    return *text == 0;
+}
+
+/* The request line's beginning for what the input says: its own where that is a
+ * route with printable bytes, else one that it stands for. */
+static void choose(const char *line, char *out, size_t size)
+{
+    unsigned sum = 0;
+    for (const char *p = line; *p; p++)
+        sum = sum * 31 + (unsigned char)*p;
+    for (size_t i = 0; i < n_routes; i++) {
+        size_t n = strlen(methods[routes[i].method]);
+        const char *target = line + n + 1;
+        if (strncmp(line, methods[routes[i].method], n) != 0 || line[n] != ' ' ||
+            !is_target_of(target, routes[i].path))
+            continue;
+        if (!is_printable(target))
+            break;
+        snprintf(out, size, "%s", line);
+        return;
+    }
+    const struct http_route *route = &routes[sum % n_routes];
+    const char *param = strchr(route->path, ':');
+    snprintf(out, size, "%s %.*s%s", methods[route->method],
+             (int)(param ? param - route->path : (long)strlen(route->path)), route->path,
+             param ? "0?action=erase" : "");
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static bool started;
@@ -154,12 +185,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     if (size == 0 || size > 65536)
         return 0;
-    size_t choice = data[0] % (N_ROUTES + 1);
-    data++;
-    size--;
+    char line[256] = "", route[512];
+    const uint8_t *end = memchr(data, '\n', size < sizeof line ? size : sizeof line - 1);
+    size_t n_line = end ? (size_t)(end - data) : 0;
+    memcpy(line, data, n_line);
+    data += n_line + (end != NULL);
+    size -= n_line + (end != NULL);
     bool answered;
-    if (choice < N_ROUTES) {
-        answered = ask(routes[choice], "", data, size);
+    if (strcmp(line, "SLOT FILE") != 0) {
+        choose(line, route, sizeof route);
+        answered = ask(route, "", data, size);
     } else {
         char path[64];
         snprintf(path, sizeof path, "%s/file", folder);
