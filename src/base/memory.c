@@ -25,6 +25,14 @@ bool memory_failed(void)
     return failed;
 }
 
+void memory_set_up(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_MMAP_THRESHOLD, LARGE);
+    mallopt(M_TRIM_THRESHOLD, LARGE);
+#endif
+}
+
 void memory_give_back(size_t n_bytes)
 {
     if (n_bytes < LARGE)

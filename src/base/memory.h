@@ -16,6 +16,12 @@ void memory_forget_failure(void);
 /* Whether one was noted on this thread since it was forgotten. */
 bool memory_failed(void);
 
+/* For a process that lives long: large blocks are the system's again as soon as they
+ * are freed, and what is free at the end of a heap beyond a megabyte. Without it the C
+ * library learns from the largest block it has seen to keep as much in every thread's
+ * heap, where memory_give_back does not reach. Before threads are started. */
+void memory_set_up(void);
+
 /* Freed memory goes back to the system where n_bytes, what was worked on, is much;
  * after little the allocator keeps it for the next. Thread-safe; milliseconds. */
 void memory_give_back(size_t n_bytes);

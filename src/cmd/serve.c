@@ -5,6 +5,7 @@
 #include "api/api.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "base/printable.h"
 #include "cmd/actions.h"
 #include "cmd/cmd.h"
@@ -87,6 +88,7 @@ static int serve(struct options *options)
     struct server server = {.options = options};
     int exit_code = 1;
     signals_hold();
+    memory_set_up();
     if (!start_parts(&server, &err)) {
         log_error("%s", err.message);
         goto out;

@@ -86,7 +86,6 @@ bool sampler_kind_from_letter(char letter, enum sampler_kind *kind);
  * wait for theirs. */
 enum {
     SAMPLER_ORDER_MAX = 64,
-    SAMPLER_PROBS_MAX = 1024,           /* n_probs */
     SAMPLER_REASONING_TOKENS_MAX = 4096 /* of each: the start, all ends, what is forced */
 };
 

@@ -50,13 +50,11 @@ static bool check_lengths(const struct vocab *vocab, const struct sampler_settin
                           struct error *err)
 {
     size_t n_ends = count_tokens(set->reasoning_ends, set->n_reasoning_ends);
-    size_t n_probs = set->n_probs > 0 ? (size_t)set->n_probs : 0;
     const struct {
         const char *name;
         size_t n, most;
     } rows[] = {
         {"samplers", set->n_samplers, SAMPLER_ORDER_MAX},
-        {"n_probs", n_probs, SAMPLER_PROBS_MAX},
         {"logit_bias", set->n_logit_bias, 2 * (size_t)vocab->n_tokens + 4096},
         {"dry_sequence_breakers", set->n_dry_sequence_breakers, DRY_BREAKERS_MAX},
         {"tokens of reasoning_budget_start_tag", set->reasoning_start.n,

@@ -22,7 +22,6 @@ ROWS = [  # a request that is answered, one that is not, what its message holds
     (triggers(2, "a" * 4096, 1), triggers(2, "a" * 4097, 1), "4096 bytes"),
     ({"stop": ["~~"] * 1024}, {"stop": ["~~"] * 1025}, "1024"),
     ({"stop": "~" * 65536}, {"stop": "~" * 65537}, "65536"),
-    ({"n_probs": 1024}, {"n_probs": 1025}, "1024"),
     ({"logit_bias": [[5, 0.1]] * 5000}, {"logit_bias": [[5, 0.1]] * 6000}, "logit_bias"),
     ({**DRY, "dry_sequence_breakers": ["abc"] * 1024},
      {**DRY, "dry_sequence_breakers": ["abc"] * 20000}, "1024"),

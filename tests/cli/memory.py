@@ -81,9 +81,13 @@ with Server("-np", "2") as running:
     cost("a million ids", "/tokenize", b'{"content":' + listed(b"1") + b"}", 200, 160 * MIB)
     cost("ids to text", "/detokenize", b'{"tokens":' + listed(b"300") + b"}", 200, 160 * MIB)
     cost("a long text", "/tokenize", b'{"content":"' + b"a b " * MILLION + b'"}', 200, 400 * MIB)
+    # Read whole, as a large vocabulary wants it; the sampler has no use for so many.
     cost("a bias for each of 256 Ki tokens", "/completion",
-         b'{"prompt":"a","n_predict":1,"logit_bias":' + listed(b"[7,1.5]", 1 << 18) + b"}", 200,
+         b'{"prompt":"a","n_predict":1,"logit_bias":' + listed(b"[7,1.5]", 1 << 18) + b"}", 400,
          192 * MIB)
+    cost("a bias for each token, many times", "/completion",
+         b'{"prompt":"a","n_predict":1,"logit_bias":' + listed(b"[7,1.5]", 5000) + b"}", 200,
+         32 * MIB)
     message = b'{"role":"user","content":"a"},{"role":"assistant","content":"b"}'
     cost("a hundred thousand messages", "/apply-template",
          b'{"messages":' + listed(message, 50000) + b"}", 200, 400 * MIB)

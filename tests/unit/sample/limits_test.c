@@ -294,7 +294,6 @@ static void lists_past_their_limits_are_refused(void **state)
         const char *name, *limit;
     } rows[] = {{"logit_bias", "4216"},
                 {"dry_sequence_breakers", "1024"},
-                {"n_probs", "1024"},
                 {"reasoning_budget_start_tag", "4096"},
                 {"reasoning_budget_end_tags", "4096"},
                 {"reasoning_budget_message", "4096"}};
@@ -305,11 +304,10 @@ static void lists_past_their_limits_are_refused(void **state)
         set.n_logit_bias = i == 0 ? 4217 : 4216;
         set.dry_sequence_breakers = texts;
         set.n_dry_sequence_breakers = i == 1 ? 1025 : 1024;
-        set.n_probs = i == 2 ? 1025 : 1024;
-        set.reasoning_start = (struct token_run){tokens, i == 3 ? 4097 : 4096};
-        set.reasoning_ends = i == 4 ? runs : &runs[2];
-        set.n_reasoning_ends = i == 4 ? 3 : 1;
-        set.reasoning_forced = i == 5 ? long_run : runs[0];
+        set.reasoning_start = (struct token_run){tokens, i == 2 ? 4097 : 4096};
+        set.reasoning_ends = i == 3 ? runs : &runs[2];
+        set.n_reasoning_ends = i == 3 ? 3 : 1;
+        set.reasoning_forced = i == 4 ? long_run : runs[0];
         assert_null(sampler_create(vocab, &set, 512, &err));
         assert_int_equal(err.code, ERR_LIMIT);
         assert_non_null(strstr(err.message, rows[i].name));
