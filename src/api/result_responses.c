@@ -241,9 +241,13 @@ bool responses_final(struct result *r, json_t *events)
     put(response, "model", json_string_from(slice_of(r->api->model_name)));
     put(response, "output", output);
     put(response, "usage", usage(r->event));
-    return ok && event_push_typed(events, "response.completed",
-                                  json_pack("{s:o,s:o}", "response", response, "timings",
-                                            timings_to_json(&r->event->timings)));
+    json_t *data = json_pack("{s:o,s:o}", "response", response, "timings",
+                             timings_to_json(&r->event->timings));
+    if (!ok) {
+        json_decref(data);
+        return false;
+    }
+    return event_push_typed(events, "response.completed", data);
 }
 
 /* The API knows few codes; the rest are "server_error". */

@@ -253,7 +253,7 @@ enum framing head_feed(struct head *head, struct slice bytes, size_t *n_taken)
 {
     enum framing result = head->status ? FRAMING_BAD : FRAMING_MORE;
     size_t begin = 0, i = 0;
-    while (i < bytes.len && result == FRAMING_MORE) {
+    while (i < bytes.len && result == FRAMING_MORE && !head->text.failed) {
         result = take_byte(head, bytes.data[i++]);
         if (result != FRAMING_DONE)
             continue;
