@@ -48,7 +48,8 @@ static void *be_client(void *arg)
         atomic_fetch_add(&c->n_changed, engine_n_ubatch(c->engine) < 1);
         atomic_fetch_add(&c->n_changed, engine_pooling(c->engine) != POOLING_NONE);
         engine_metrics(c->engine, &metrics);
-        engine_slot_statuses_free(engine_slot_statuses(c->engine, &n), n);
+        struct engine_slot_status *statuses = engine_slot_statuses(c->engine, &n);
+        engine_slot_statuses_free(statuses, n);
         pthread_barrier_wait(c->together);
         /* Nobody asks now. Then all do, and wake it while they ask. */
         for (int tries = 0; tries < 10000 && engine_state(c->engine) != ENGINE_SLEEPING; tries++)
