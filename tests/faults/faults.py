@@ -365,11 +365,9 @@ class Run:
                     break
                 time.sleep(0.01)
             grown = faults.n_live - n_live
-            if mode == FAIL_ONE:
-                check(f"{kind.name}: no leak", n_deaths > 0 or grown < max(8, n // 2),
-                      f"{grown} more blocks after {n} failures")
-            elif grown >= max(8, n // 2):
-                print(f"  {grown} more blocks after {n} failures from there on", flush=True)
+            modes = {FAIL_ONE: "", FAIL_ALL_AFTER: " from there on"}
+            check(f"{kind.name}: no leak", n_deaths > 0 or grown < max(8, n // 2),
+                  f"{grown} more blocks after {n} failures{modes[mode]}")
 
     def kinds(self, rows):
         self.start()
