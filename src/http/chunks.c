@@ -17,7 +17,7 @@ void body_begin(struct body *body, const struct head *head)
     body->state = body->n_left > 0 ? BODY_DATA : BODY_DONE;
 }
 
-static int hex_value(char c)
+int framing_hex_value(char c)
 {
     if (c >= '0' && c <= '9')
         return c - '0';
@@ -30,7 +30,7 @@ static int hex_value(char c)
 
 static enum framing take_size(struct body *body, char c)
 {
-    int digit = hex_value(c);
+    int digit = framing_hex_value(c);
     if (digit >= 0) {
         if (body->n_left > UINT64_MAX >> 4)
             return refuse(body, "a chunk's size is too large a number");

@@ -68,6 +68,9 @@ bool head_next_field(const struct head *head, size_t *at, struct slice *name, st
 bool head_keeps_alive(const struct head *head);
 void head_clear(struct head *head);
 
+/* 0..15; -1 for what is not a hexadecimal digit. */
+int framing_hex_value(char c);
+
 /* ---- bodies ------------------------------------------------------------------- */
 
 enum body_state {

@@ -3,17 +3,6 @@
 
 #include <strings.h>
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9')
-        return c - '0';
-    if (c >= 'a' && c <= 'f')
-        return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F')
-        return c - 'A' + 10;
-    return -1;
-}
-
 bool url_decode(struct arena *arena, struct slice text, bool plus, struct slice *out)
 {
     char *decoded = arena_alloc(arena, text.len + 1);
@@ -23,7 +12,8 @@ bool url_decode(struct arena *arena, struct slice text, bool plus, struct slice 
     for (size_t i = 0; i < text.len; i++) {
         char c = text.data[i];
         if (c == '%' && i + 2 < text.len) {
-            int high = hex_digit(text.data[i + 1]), low = hex_digit(text.data[i + 2]);
+            int high = framing_hex_value(text.data[i + 1]),
+                low = framing_hex_value(text.data[i + 2]);
             if (high >= 0 && low >= 0) {
                 c = (char)(high * 16 + low);
                 i += 2;
