@@ -86,7 +86,8 @@ static void start_instance(struct predict *p, size_t index, const struct api *ap
         put(payload, "stream", json_false());
     struct str body = {0};
     struct instance *instance = malloc(sizeof *instance);
-    bool ok = instance && json_append(&body, payload);
+    /* A copy that finds no memory for a member lacks it, and says nothing. */
+    bool ok = instance && json_append(&body, payload) && !memory_failed();
     json_decref(payload);
     if (ok) {
         *instance = (struct instance){p, index};

@@ -23,7 +23,7 @@ compile() { # OBJECT SOURCE FLAGS...
         -ffp-contract=off -D_POSIX_C_SOURCE=200809L -D_DEFAULT_SOURCE \
         -I"$source/src" "$@" -c "$in" -o "$folder/$out.o"
 }
-for file in "$source"/src/kernels/*.c "$source"/src/base/error.c; do
+for file in "$source"/src/kernels/*.c "$source"/src/base/error.c "$source"/src/base/memory.c; do
     name=$(basename "$file" .c)
     case $name in # the flags of src/kernels/room.cmake
     neon_dot) compile "$name" "$file" -O3 -march=armv8.2-a+dotprod ;;
