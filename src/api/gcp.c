@@ -42,6 +42,17 @@ static void settle(struct predict *p, size_t index, json_t *value)
     http_wake(x);
 }
 
+/* An instance that is not started. Without memory for what to say: NULL. */
+static void refuse(struct predict *p, size_t index, enum failure failure, const char *message)
+{
+    json_t *value = wrapped_failure(failure, message);
+    if (memory_failed()) {
+        json_decref(value);
+        value = NULL;
+    }
+    settle(p, index, value);
+}
+
 static void instance_done(void *arg, int status, bool streamed, struct slice body)
 {
     struct instance *instance = arg;
@@ -63,12 +74,11 @@ static void start_instance(struct predict *p, size_t index, const struct api *ap
     enum http_method method;
     const json_t *format = json_object_get(given, "@requestFormat");
     if (!json_is_object(given)) {
-        settle(p, index, wrapped_failure(FAIL_INVALID, "each instance must be a JSON object"));
+        refuse(p, index, FAIL_INVALID, "each instance must be a JSON object");
         return;
     }
     if (!json_is_string(format)) {
-        settle(p, index,
-               wrapped_failure(FAIL_INVALID, "each instance must include a string @requestFormat"));
+        refuse(p, index, FAIL_INVALID, "each instance must include a string @requestFormat");
         return;
     }
     const char *path = route_of_format(api, json_slice(format), &method);
@@ -76,7 +86,7 @@ static void start_instance(struct predict *p, size_t index, const struct api *ap
         struct str message = {0};
         str_append_text(&message, "no handler registered for @requestFormat: ");
         str_append_slice(&message, json_slice(format));
-        settle(p, index, wrapped_failure(FAIL_INVALID, str_text(&message)));
+        refuse(p, index, FAIL_INVALID, str_text(&message));
         str_free(&message);
         return;
     }
@@ -96,8 +106,7 @@ static void start_instance(struct predict *p, size_t index, const struct api *ap
     str_free(&body);
     if (!ok) {
         free(instance);
-        settle(p, index,
-               wrapped_failure(FAIL_SERVER, "the instance could not be started: out of memory"));
+        refuse(p, index, FAIL_SERVER, "the instance could not be started: out of memory");
     }
 }
 
