@@ -428,6 +428,8 @@ static peg_id value_rule(struct peg *g, const char *name, peg_id (*build)(struct
     if (peg_has_rule(g, name))
         return peg_ref(g, name);
     define_rule(g, slice_of(name), PEG_NOTHING, false);
+    if (g->failed) /* nothing stands for the name: values would hold values without end */
+        return PEG_NOTHING;
     return define_rule(g, slice_of(name), build(g), false);
 }
 

@@ -494,23 +494,35 @@ bool automaton_start(struct automaton *a, uint32_t *state)
 
 /* ---- saving ---- */
 
+static uint32_t parent_of(const struct automaton *a, uint32_t node)
+{
+    return a->nodes.data[node].parent;
+}
+
+/* What stands in out is what a matcher goes back to: it is whole, the old or the new. */
 bool automaton_save(const struct automaton *a, uint32_t state, struct token_vec *out)
 {
     const struct machine_state *s = &a->states.data[state];
-    out->n = 0;
-    if (!VEC_PUSH(out, (int32_t)s->partial) || !VEC_PUSH(out, s->n_missing))
-        return false;
     const struct stack_set *set = &a->sets.data[s->set];
-    for (uint32_t i = 0; state != STATE_DEAD && i < set->n; i++) {
-        size_t count_at = out->n;
-        if (!VEC_PUSH(out, 0))
-            return false;
+    uint32_t n_stacks = state != STATE_DEAD ? set->n : 0;
+    size_t n = 2 + n_stacks;
+    for (uint32_t i = 0; i < n_stacks; i++)
         for (uint32_t node = a->set_nodes.data[set->first + i]; node > NODE_OPEN;
-             node = a->nodes.data[node].parent)
-            if (!VEC_PUSH(out, (int32_t)a->nodes.data[node].element))
-                return false;
-        out->data[count_at] = (int32_t)(out->n - count_at - 1);
+             node = parent_of(a, node))
+            n++;
+    if (!VEC_RESERVE(out, n))
+        return false;
+    int32_t *to = out->data;
+    *to++ = (int32_t)s->partial;
+    *to++ = s->n_missing;
+    for (uint32_t i = 0; i < n_stacks; i++) {
+        int32_t *count = to++;
+        for (uint32_t node = a->set_nodes.data[set->first + i]; node > NODE_OPEN;
+             node = parent_of(a, node))
+            *to++ = (int32_t)a->nodes.data[node].element;
+        *count = (int32_t)(to - count - 1);
     }
+    out->n = n;
     return true;
 }
 

@@ -1027,6 +1027,7 @@ const char *grammar_builder_schema(struct grammar_builder *b, const char *name,
 {
     struct error ignored;
     b->err = err ? err : &ignored;
+    *b->err = (struct error){0};
     b->root = schema;
     b->mode = mode;
     b->depth = 0;
@@ -1037,7 +1038,9 @@ const char *grammar_builder_schema(struct grammar_builder *b, const char *name,
         rule = visit(b, schema, strcmp(name, "root") == 0 ? "" : name);
     if (b->spent)
         rule = NULL;
-    if (!rule) {
+    if (!rule && b->err->code == ERR_NONE) { /* only memory fails without a word */
+        error_memory(b->err);
+    } else if (!rule) {
         struct error why = *b->err;
         error_set(b->err, why.code, "JSON schema conversion failed:\n%s", why.message);
     }
