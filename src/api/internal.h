@@ -289,7 +289,8 @@ bool find_user_starts(const struct tokenizer *tok, const json_t *delimiters,
 json_t *convert_responses(const json_t *body, struct error *err);
 json_t *convert_anthropic(const json_t *body, struct error *err);
 
-/* ---- streams.c, stream_routes.c: resumable streams ---------------------------------------------------------- */
+/* ---- streams.c, stream_routes.c: resumable streams
+ * ---------------------------------------------------------- */
 
 struct stream_session;
 struct streams *streams_create(void);

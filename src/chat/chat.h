@@ -224,9 +224,9 @@ struct chat_parser *chat_parser_plain(void);
 /* Read text (the answer so far, without the prompt). partial: more may come,
  * and what is ambiguous is held back. Of a text that does not fit the format the
  * thought, the content and the whole calls that do are read, and from what goes
- * wrong on all is content, while it grows and at its end. False only when out of memory. *out starts zeroed. Ids that
- * the text lacks stay empty. Cost: linear in the
- * text, for one that does not fit times the logarithm of its length. */
+ * wrong on all is content, while it grows and at its end. False only when out of memory. *out
+ * starts zeroed. Ids that the text lacks stay empty. Cost: linear in the text, for one that does
+ * not fit times the logarithm of its length. */
 bool chat_parse(const struct chat_parser *parser, struct slice text, bool partial,
                 struct chat_message *out, struct error *err);
 

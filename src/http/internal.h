@@ -110,7 +110,7 @@ struct http_exchange {
     struct str out; /* bytes not handed over yet start at out_begin */
     size_t out_begin;
     size_t n_answer; /* bytes of an answer given at once */
-    int file_fd; /* a static file's answer; -1: none */
+    int file_fd;     /* a static file's answer; -1: none */
     uint64_t file_begin, file_len;
     int32_t ping_s;
     uint64_t last_write_us;

@@ -10,38 +10,16 @@ last one to the end of the text, and from every other token (the prompt is read 
 byte) to the first. Whatever is sampled or forced instead of a piece leads to the first
 again; with loop=True the last piece does too. A piece that stands in the list twice is two tokens of the same text."""
 import array
-import struct
+import pathlib
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import gguf_file
 
 BYTES = [f"<0x{i:02X}>" for i in range(256)]
 SPECIAL = ["<unk>", "<s>", "</s>"]
 NORMAL, UNKNOWN, CONTROL, BYTE = 1, 2, 3, 6
 CONTEXT, FEED_FORWARD = 8192, 32
-
-
-def text(s):
-    return struct.pack("<Q", len(s.encode())) + s.encode()
-
-
-def value(v):
-    if isinstance(v, bool):
-        return struct.pack("<I?", 7, v)
-    if isinstance(v, int):
-        return struct.pack("<II", 4, v)
-    if isinstance(v, float):
-        return struct.pack("<If", 6, v)
-    if isinstance(v, str):
-        return struct.pack("<I", 8) + text(v)
-    kind, one = {str: (8, text), float: (6, lambda x: struct.pack("<f", x)),
-                 int: (5, lambda x: struct.pack("<i", x))}[type(v[0])]
-    return struct.pack("<IIQ", 9, kind, len(v)) + b"".join(map(one, v))
-
-
-def pack(numbers):
-    data = array.array("f", numbers)
-    if sys.byteorder == "big":
-        data.byteswap()
-    return data.tobytes()
 
 
 def matrix(rows, columns, ones=()):
@@ -84,14 +62,6 @@ def write(path, pieces, loop=False):
             "tokenizer.ggml.token_type": types, "tokenizer.ggml.bos_token_id": 1,
             "tokenizer.ggml.eos_token_id": 2, "tokenizer.ggml.add_bos_token": True,
             "tokenizer.ggml.add_space_prefix": False}
-    made = list(tensors(len(tokens), n_embd, len(SPECIAL + BYTES), len(pieces), loop))
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(made), len(meta))
-    head += b"".join(text(k) + value(v) for k, v in meta.items())
-    body = b""
-    for name, (shape, numbers) in made:
-        head += text(name) + struct.pack("<I", len(shape))
-        head += struct.pack(f"<{len(shape)}Q", *reversed(shape)) + struct.pack("<IQ", 0, len(body))
-        body += pack(numbers)
-        body += bytes(-len(body) % 32)
-    path.write_bytes(head + bytes(-len(head) % 32) + body)
+    made = tensors(len(tokens), n_embd, len(SPECIAL + BYTES), len(pieces), loop)
+    path.write_bytes(gguf_file.whole(meta, [(name, *rest) for name, rest in made]))
     return path

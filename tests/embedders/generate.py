@@ -4,12 +4,14 @@ same weights under that class's names, with the tokenizer both share.
 
 The weights depend on nothing but the names, so that what another program computes from a
 file here (vectors.json) can be compared with what we compute from it."""
-import array
 import json
 import pathlib
 import random
 import struct
 import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).parent.parent))
+import gguf_file
 
 E, F, HEADS, V, CTX = 32, 64, 4, 64, 64  # width, feed-forward, heads, vocabulary, context
 NO = None  # not in folders
@@ -29,43 +31,11 @@ def values(name, shape):
     return [scale * (rng.random() - 0.5) for _ in range(n)]
 
 
-def pack(numbers):
-    data = array.array("f", numbers)
-    if sys.byteorder == "big":
-        data.byteswap()
-    return data.tobytes()
-
-
-# ---- GGUF (specification of ggml, version 3) -----------------------------------------------
-
-def text(s):
-    return struct.pack("<Q", len(s.encode())) + s.encode()
-
-
-def value(v):
-    if isinstance(v, bool):
-        return struct.pack("<I?", 7, v)
-    if isinstance(v, int):
-        return struct.pack("<II", 4, v)
-    if isinstance(v, float):
-        return struct.pack("<If", 6, v)
-    if isinstance(v, str):
-        return struct.pack("<I", 8) + text(v)
-    kind, one = ((8, text) if isinstance(v[0], str) else (6, lambda x: struct.pack("<f", x))
-                 if isinstance(v[0], float) else (5, lambda x: struct.pack("<i", x)))
-    return struct.pack("<IIQ", 9, kind, len(v)) + b"".join(map(one, v))
-
+# ---- GGUF -----------------------------------------------------------------------------------
 
 def write_gguf(path, meta, tensors):
-    head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(meta))
-    head += b"".join(text(k) + value(v) for k, v in meta.items())
-    body = b""
-    for name, shape in tensors:
-        head += text(name) + struct.pack("<I", len(shape)) + struct.pack(f"<{len(shape)}Q", *reversed(shape))
-        head += struct.pack("<IQ", 0, len(body))
-        body += pack(values(name, shape))
-        body += bytes(-len(body) % 32)
-    path.write_bytes(head + bytes(-len(head) % 32) + body)
+    path.write_bytes(gguf_file.whole(
+        meta, [(name, shape, values(name, shape)) for name, shape in tensors]))
 
 
 # ---- safetensors ------------------------------------------------------------------------------
@@ -73,7 +43,7 @@ def write_gguf(path, meta, tensors):
 def write_safetensors(path, tensors):
     header, body = {}, b""
     for name, shape, numbers in tensors:
-        data = pack(numbers)
+        data = gguf_file.pack(numbers)
         header[name] = {"dtype": "F32", "shape": list(shape), "data_offsets": [len(body), len(body) + len(data)]}
         body += data
     head = json.dumps(header).encode()
