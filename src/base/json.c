@@ -142,12 +142,62 @@ json_t *json_parse(struct slice text, struct error *err)
     return value;
 }
 
+/* How long a string is that begins here, with its quotes. */
+static size_t string_bytes(struct slice text, size_t begin)
+{
+    size_t i = begin + 1;
+    while (i < text.len && text.data[i] != '"')
+        i += text.data[i] == '\\' ? 2 : 1;
+    return (i < text.len ? i + 1 : text.len) - begin;
+}
+
+/* Write the numbers that only Python knows as JSON has them. */
+static bool replace_constants(struct slice text, struct str *out)
+{
+    static const struct {
+        struct slice python, json;
+    } constants[] = {{{"-Infinity", 9}, {"-1.7976931348623157e308", 23}},
+                     {{"Infinity", 8}, {"1.7976931348623157e308", 22}},
+                     {{"NaN", 3}, {"null", 4}}};
+    for (size_t i = 0; i < text.len;) {
+        size_t n = text.data[i] == '"' ? string_bytes(text, i) : 1;
+        struct slice shown = {text.data + i, n};
+        for (size_t k = 0; k < sizeof constants / sizeof *constants; k++)
+            if (slice_starts_with(slice_from(text, i), constants[k].python)) {
+                shown = constants[k].json;
+                n = constants[k].python.len;
+                break;
+            }
+        str_append(out, shown.data, shown.len);
+        i += n;
+    }
+    return !out->failed;
+}
+
+json_t *json_parse_python(struct slice text, struct error *err)
+{
+    struct error why = {0};
+    json_t *value = json_parse(text, &why);
+    if (!value && why.code == ERR_FORMAT) {
+        struct str plain = {0};
+        struct error second = {0};
+        if (replace_constants(text, &plain))
+            value = json_parse(str_slice(&plain), &second);
+        else
+            error_memory(&why);
+        str_free(&plain);
+    }
+    if (!value && err)
+        *err = why;
+    return value;
+}
+
 json_t *json_parse_file(const char *path, struct error *err)
 {
     struct str text = {0};
     json_t *value = NULL;
     if (file_read_whole(path, FILE_MAX_BYTES, &text, err) &&
-        !(value = json_parse(str_slice(&text), err)))
+        !(value = json_parse_python(str_slice(&text), err)))
         error_prefix(err, "%s", path);
     str_free(&text);
     return value;

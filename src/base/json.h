@@ -16,6 +16,10 @@
  * none, ERR_MEMORY when memory runs out. The caller owns the reference. */
 json_t *json_parse(struct slice text, struct error *err);
 
+/* The same for what Python's json module wrote, for whom NaN, Infinity and -Infinity are
+ * numbers: they become null and the largest doubles. */
+json_t *json_parse_python(struct slice text, struct error *err);
+
 /* ---- limits ------------------------------------------------------------------
  *
  * A value costs the library many times its bytes ("{}," is 3 of a body and 200 of
@@ -50,7 +54,7 @@ bool json_scan(struct slice text, const struct json_limits *limits, struct json_
 json_t *json_parse_within(struct slice text, const struct json_limits *limits,
                           struct json_cost *cost, struct error *err);
 
-/* Parse a regular file of at most 256 MiB; the message names it. */
+/* Parse a regular file of at most 256 MiB, as json_parse_python; the message names it. */
 json_t *json_parse_file(const char *path, struct error *err);
 
 /* Append the value to out, compact, UTF-8, keys in order; reals print as the

@@ -60,6 +60,15 @@ const struct blob *model_file_add_blob(struct model_file *file, struct blob blob
     return &file->blobs.data[file->blobs.n - 1];
 }
 
+/* Whether a tensor that was added before is the same, shape, type and bytes. */
+static bool is_copy(const struct model_file *file, const struct tensor_view *t)
+{
+    const struct tensor_view *there = model_file_find_tensor(file, t->name);
+    return there && there->dtype == t->dtype && there->n_bytes == t->n_bytes &&
+           memcmp(there->dims, t->dims, sizeof t->dims) == 0 &&
+           (t->n_bytes == 0 || memcmp(there->data, t->data, t->n_bytes) == 0);
+}
+
 bool model_file_add_tensor(struct model_file *file, const char *path, struct tensor_view tensor,
                            struct error *err)
 {
@@ -67,6 +76,8 @@ bool model_file_add_tensor(struct model_file *file, const char *path, struct ten
     case NAME_ADDED:
         return VEC_PUSH(&file->tensors, tensor) || error_memory(err);
     case NAME_THERE_ALREADY:
+        if (file->kind == MODEL_FILE_FOLDER && is_copy(file, &tensor))
+            return true; /* shared weights that a program saved in two shards */
         return error_set(err, ERR_FORMAT,
                          "%s: tensor '%s' is there twice; the file is damaged or was put together "
                          "wrongly",

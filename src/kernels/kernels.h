@@ -289,6 +289,7 @@ struct rope_params {
     float beta_fast, beta_slow; /* 32, 1 */
     int32_t n_ctx_orig;
     const float *freq_factors; /* [n_dims/2], each frequency is divided by its own; or NULL */
+    bool fractions;            /* YaRN's ramp begins and ends between dimensions */
 };
 
 /* The rotation of position pos: cos_sin[n_dims] = cos, sin, cos, sin... One per

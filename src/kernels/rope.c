@@ -15,8 +15,9 @@ static float dimension_of(const struct rope_params *p, float n_turns)
  * interpolated, in between it is a ramp. */
 static void yarn_bounds(const struct rope_params *p, float *low, float *high)
 {
-    *low = fmaxf(0, floorf(dimension_of(p, p->beta_fast)));
-    *high = fminf((float)p->n_dims - 1, ceilf(dimension_of(p, p->beta_slow)));
+    float first = dimension_of(p, p->beta_fast), last = dimension_of(p, p->beta_slow);
+    *low = fmaxf(0, p->fractions ? first : floorf(first));
+    *high = fminf((float)p->n_dims - 1, p->fractions ? last : ceilf(last));
 }
 
 void rope_angles(const struct rope_params *p, int32_t pos, float *cos_sin)

@@ -231,7 +231,7 @@ static const struct arch architectures[] = {
      .gating = GATING_SOFTMAX,
      .traits = ARCH_NORM_TOPK_HF,
      .needs = LLAMA_NEEDS | SHARED | SLOT_BIT(SLOT_SHARED_ROUTER),
-     .may = TIES | QKV | EXPERTS},
+     .may = LLAMA_MAY | EXPERTS},
     {.name = "qwen3",
      .hf = {"Qwen3ForCausalLM", "Qwen3Model"},
      .rope = ROPE_NEOX,
@@ -243,7 +243,7 @@ static const struct arch architectures[] = {
      .rope = ROPE_NEOX,
      .rope_hf = ROPE_NEOX,
      .gating = GATING_SOFTMAX,
-     .traits = ARCH_NORM_TOPK,
+     .traits = ARCH_NORM_TOPK | ARCH_NORM_TOPK_HF,
      .needs = LLAMA_NEEDS | QK_NORMS,
      .may = LLAMA_MAY | EXPERTS},
     {.name = "gemma",
@@ -347,7 +347,7 @@ static const struct arch architectures[] = {
      .rope = ROPE_NEOX,
      .rope_hf = ROPE_NEOX,
      .swa_period = 2,
-     .traits = ARCH_SWIGLU_OAI,
+     .traits = ARCH_SWIGLU_OAI | ARCH_TURNED_EXPERTS,
      .gating = GATING_SOFTMAX_TOPK,
      .needs = LLAMA_NEEDS | TIES | SLOT_BIT(SLOT_ATTN_SINKS),
      .may = QKV | EXPERTS,
@@ -539,6 +539,46 @@ const struct arch *arch_by_hf(const char *name, size_t len)
     for (size_t i = 0; i < arch_count(); i++)
         for (size_t k = 0; k < ARCH_HF_MAX && architectures[i].hf[k]; k++)
             if (same(architectures[i].hf[k], name, len))
+                return &architectures[i];
+    return NULL;
+}
+
+/* The letters and digits of a name, small; the rest and what is beyond n is left out. */
+static size_t fold(struct slice name, char *out, size_t n)
+{
+    size_t len = 0;
+    for (size_t i = 0; i < name.len && len < n; i++) {
+        char c = name.data[i];
+        if (c >= 'A' && c <= 'Z')
+            c = (char)(c - 'A' + 'a');
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9'))
+            out[len++] = c;
+    }
+    return len;
+}
+
+/* "Qwen2Moe" of "Qwen2MoeForCausalLM". */
+static struct slice stem_of(const char *class_name)
+{
+    const char *end = strstr(class_name, "For");
+    if (!end)
+        end = strstr(class_name, "Model");
+    return end ? (struct slice){class_name, (size_t)(end - class_name)} : slice_of(class_name);
+}
+
+const struct arch *arch_by_model_type(struct slice type)
+{
+    enum { NAME_MAX_LEN = 64 };
+    char wanted[NAME_MAX_LEN], stem[NAME_MAX_LEN];
+    if (slice_equal_text(type, "hunyuan_v1_dense")) /* the one that turns its words round */
+        return arch_by_hf("HunYuanDenseV1ForCausalLM", strlen("HunYuanDenseV1ForCausalLM"));
+    if (slice_ends_with(type, SLICE("_text")))
+        type.len -= strlen("_text");
+    size_t n = fold(type, wanted, sizeof wanted);
+    for (size_t i = 0; i < arch_count(); i++)
+        for (size_t k = 0; k < ARCH_HF_MAX && architectures[i].hf[k]; k++)
+            if (n > 0 && fold(stem_of(architectures[i].hf[k]), stem, sizeof stem) == n &&
+                memcmp(stem, wanted, n) == 0)
                 return &architectures[i];
     return NULL;
 }

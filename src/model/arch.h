@@ -2,6 +2,7 @@
 #ifndef MLXCEL_MODEL_ARCH_H
 #define MLXCEL_MODEL_ARCH_H
 
+#include "base/slice.h"
 #include "kernels/kernels.h"
 
 #include <stdbool.h>
@@ -92,7 +93,8 @@ enum arch_trait {
     ARCH_ALIBI = 1 << 19,           /* attention falls with distance */
     ARCH_SWA_SYMMETRIC = 1 << 20,   /* the window reaches half its width both ways */
     ARCH_CLS_MEAN_GELU = 1 << 21,   /* classified: the mean, its dense layer with GELU */
-    ARCH_MATRYOSHKA = 1 << 22       /* embeddings may be cut short */
+    ARCH_MATRYOSHKA = 1 << 22,      /* embeddings may be cut short */
+    ARCH_TURNED_EXPERTS = 1 << 23   /* folders store plain experts column by column */
 };
 
 enum { ARCH_HF_MAX = 12 };
@@ -121,6 +123,8 @@ struct arch {
 /* NULL when unknown. */
 const struct arch *arch_by_name(const char *name, size_t len);
 const struct arch *arch_by_hf(const char *name, size_t len);
+/* By config.json's model_type, which is what a class is called in small letters. */
+const struct arch *arch_by_model_type(struct slice type);
 size_t arch_count(void);
 const struct arch *arch_at(size_t i);
 

@@ -267,6 +267,37 @@ static bool bind_scale(const struct binder *b, enum slot slot, int32_t layer, in
     return true;
 }
 
+/* gpt-oss's unquantized experts lie as [expert][column][row]: a copy that is turned
+ * round. Only its own names, without ".weight", are so. */
+static bool turn_experts(const struct binder *b, struct tensor_view *t, int64_t n_rows,
+                         int64_t n_cols, int32_t n_experts)
+{
+    size_t item = dtype_info(t->dtype)->block_bytes;
+    size_t rows = (size_t)n_rows, cols = (size_t)n_cols;
+    if (dtype_info(t->dtype)->block_len != 1 || !has_shape(b, t, n_rows, n_cols, n_experts))
+        return has_shape(b, t, n_rows, n_cols, n_experts);
+    char *turned = arena_alloc_array(b->arena, t->n_bytes, 1);
+    if (!turned)
+        return error_memory(b->err);
+    for (size_t e = 0; e < (size_t)n_experts; e++) {
+        const char *from = (const char *)t->data + e * rows * cols * item;
+        char *to = turned + e * rows * cols * item;
+        for (size_t c = 0; c < cols; c++)
+            for (size_t r = 0; r < rows; r++)
+                memcpy(to + (r * cols + c) * item, from + (c * rows + r) * item, item);
+    }
+    t->data = turned;
+    t->dims[0] = n_cols;
+    t->dims[1] = n_rows;
+    return true;
+}
+
+static bool are_turned(const struct binder *b, const struct tensor_view *t, int32_t n_experts)
+{
+    return b->h->is_hf && n_experts > 1 && b->h->arch->traits & ARCH_TURNED_EXPERTS &&
+           !slice_ends_with(slice_of(t->name), SLICE(".weight"));
+}
+
 bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
                  int64_t n_rows, int64_t n_cols, int32_t n_experts, bool required,
                  struct linear *out)
@@ -294,10 +325,13 @@ bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t 
     if (!t && !is_quantized)
         return !required || is_missing(b, name);
     if (!is_quantized) {
-        if (!has_shape(b, t, n_cols, n_rows, n_experts))
+        struct tensor_view own = *t;
+        if (are_turned(b, t, n_experts) && !turn_experts(b, &own, n_rows, n_cols, n_experts))
             return false;
-        if (!matrix_plain(&out->matrix, t->dtype, (int32_t)n_rows, (int32_t)n_cols, n_experts,
-                          t->data, t->n_bytes, b->err))
+        if (!has_shape(b, &own, n_cols, n_rows, n_experts))
+            return false;
+        if (!matrix_plain(&out->matrix, own.dtype, (int32_t)n_rows, (int32_t)n_cols, n_experts,
+                          own.data, own.n_bytes, b->err))
             return error_prefix(b->err, "%s: tensor '%s'", b->source->path, t->name);
     }
     return bind_bias(b, slot, layer, expert, n_rows * n_experts, out) &&

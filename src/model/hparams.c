@@ -400,17 +400,20 @@ static void place_windows(struct hparams *h)
 {
     const struct arch *arch = h->arch;
     bool other_size = arch->swa_layers != 0 && arch->swa_layers != h->n_layers;
-    if (arch->swa_period == 0 || arch->traits & ARCH_SWA_IGNORED || other_size)
+    if (!h->layers_know_windows &&
+        (arch->swa_period == 0 || arch->traits & ARCH_SWA_IGNORED || other_size))
         h->n_swa = 0;
+    bool any = false;
     for (int32_t i = 0; i < h->n_layers; i++) {
         struct layer_hparams *l = &h->layers[i];
         if (h->n_swa == 0)
             l->is_swa = false;
-        else if (h->swa_period > 0)
+        else if (!h->layers_know_windows && h->swa_period > 0)
             l->is_swa = arch->traits & ARCH_SWA_DENSE_FIRST ? i % h->swa_period != 0
                                                             : i % h->swa_period < h->swa_period - 1;
-        else if (h->swa_period == 0)
+        else if (!h->layers_know_windows && h->swa_period == 0)
             l->is_swa = true;
+        any |= l->is_swa;
         bool off = arch->traits & ARCH_NO_ROPE ||
                    (arch->traits & ARCH_ROPE_SWITCH && !h->rope_finetuned) ||
                    (arch->traits & ARCH_ROPE_ON_SWA_ONLY && h->n_swa && !l->is_swa);
@@ -418,6 +421,8 @@ static void place_windows(struct hparams *h)
         if (!h->is_hf && arch->no_rope_step && (i + 1) % arch->no_rope_step == 0)
             l->use_rope = false;
     }
+    if (!any)
+        h->n_swa = 0;
 }
 
 static void derive(struct hparams *h)
@@ -457,7 +462,7 @@ static void derive(struct hparams *h)
         h->logit_scale = 1.0f / h->logit_scale;
     if (h->expert_scale == 0.0f)
         h->expert_scale = 1.0f;
-    if (arch->traits & ARCH_NORM_TOPK)
+    if (arch->traits & ARCH_NORM_TOPK && !(h->is_hf && arch->traits & ARCH_NORM_TOPK_HF))
         h->norm_topk = true;
     if (arch->wide_query_layers && h->n_layers == arch->wide_query_layers && h->n_heads > 0 &&
         h->n_embd >= h->n_heads)

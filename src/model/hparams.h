@@ -21,6 +21,8 @@ struct rope_hparams {
     float ext_factor;                    /* -1: follows scaling */
     float attn_factor, beta_fast, beta_slow, log_mul;
     float attn_factor_long; /* longrope's, where the file says so; 1 */
+    float yarn_magnitude;   /* a folder's: queries and keys are multiplied by it; 0: not said */
+    bool yarn_fractions;    /* the bounds of YaRN's ramp are not rounded */
     int32_t n_ctx_orig;
     /* A folder's factors [n_rot/2], NULL: none; a GGUF file has tensors. */
     const float *factors, *factors_long, *factors_short;
@@ -34,6 +36,7 @@ struct hparams {
     int32_t head_dim_k, head_dim_v, n_rot;
     int32_t n_experts, n_experts_used, n_ff_exp, n_ff_shared;
     int32_t n_swa, swa_period; /* n_swa 0: no window */
+    bool layers_know_windows;  /* is_swa is settled, whatever the architecture's pattern */
     int32_t n_token_types, n_labels;
     int32_t pooling, gating_func;
     float norm_eps, expert_scale, clamp_qkv;

@@ -145,37 +145,72 @@ static bool llama3_factors(const json_t *rope, struct hparams *h, struct arena *
     return true;
 }
 
+/* How much a context of n_ctx_train is longer than the original one, or `factor` itself
+ * where the file says it. */
+static bool read_stretch(const json_t *rope, const struct hparams *h, float *factor,
+                         struct error *err)
+{
+    *factor = (float)h->n_ctx_train / (float)(h->rope.n_ctx_orig > 0 ? h->rope.n_ctx_orig : 1);
+    if (!get_real(rope, "factor", factor, err))
+        return false;
+    return (*factor > 0.0f && isfinite(*factor)) ||
+           error_set(err, ERR_FORMAT, "config.json: rope_scaling's factor must be positive");
+}
+
+/* What YaRN multiplies queries and keys by, as transformers works it out. */
+static float yarn_magnitude(float factor, float mscale, float mscale_all)
+{
+    float log_factor = factor > 1.0f ? 0.1f * logf(factor) : 0.0f;
+    if (mscale == 0.0f || mscale_all == 0.0f)
+        return log_factor + 1.0f;
+    return (mscale * log_factor + 1.0f) / (mscale_all * log_factor + 1.0f);
+}
+
 static bool read_yarn(const json_t *rope, struct hparams *h, struct error *err)
 {
-    float factor = 1.0f, mscale_all = 0.0f;
+    float factor, mscale = 0.0f, mscale_all = 0.0f;
     h->rope.scaling = ROPE_SCALING_YARN;
-    if (!get_real(rope, "factor", &factor, err) ||
-        !get_int(rope, "original_max_position_embeddings", &h->rope.n_ctx_orig, err) ||
+    if (!get_int(rope, "original_max_position_embeddings", &h->rope.n_ctx_orig, err) ||
+        !read_stretch(rope, h, &factor, err) ||
         !get_real(rope, "beta_fast", &h->rope.beta_fast, err) ||
         !get_real(rope, "beta_slow", &h->rope.beta_slow, err) ||
         !get_real(rope, "extrapolation_factor", &h->rope.ext_factor, err) ||
+        !get_real(rope, "mscale", &mscale, err) ||
         !get_real(rope, "mscale_all_dim", &mscale_all, err))
         return false;
-    if (!(factor > 0.0f))
-        return error_set(err, ERR_FORMAT, "config.json: rope_scaling's factor must be positive");
     h->rope.freq_scale = 1.0f / factor;
-    return true;
+    h->rope.yarn_magnitude = yarn_magnitude(factor, mscale, mscale_all);
+    h->rope.yarn_fractions = json_is_false(json_object_get(rope, "truncate"));
+    return get_real(rope, "attention_factor|attn_factor", &h->rope.yarn_magnitude, err);
 }
 
 static bool read_longrope(const json_t *rope, struct hparams *h, struct arena *arena,
                           struct error *err)
 {
+    float factor;
     h->rope.scaling = ROPE_SCALING_LONGROPE;
     if (!get_int(rope, "original_max_position_embeddings", &h->rope.n_ctx_orig, err) ||
         !factor_array(json_object_get(rope, "long_factor"), h, "long_factor", arena,
                       &h->rope.factors_long, err) ||
         !factor_array(json_object_get(rope, "short_factor"), h, "short_factor", arena,
-                      &h->rope.factors_short, err))
+                      &h->rope.factors_short, err) ||
+        !read_stretch(rope, h, &factor, err))
         return false;
-    if (h->rope.n_ctx_orig > 1 && h->n_ctx_train > h->rope.n_ctx_orig) {
-        float stretch = (float)h->n_ctx_train / (float)h->rope.n_ctx_orig;
-        h->rope.attn_factor_long = sqrtf(1.0f + logf(stretch) / logf((float)h->rope.n_ctx_orig));
-    }
+    if (h->rope.n_ctx_orig > 1 && factor > 1.0f)
+        h->rope.attn_factor_long = sqrtf(1.0f + logf(factor) / logf((float)h->rope.n_ctx_orig));
+    return get_real(rope, "attention_factor", &h->rope.attn_factor_long, err);
+}
+
+/* HunYuan's: the base grows with alpha instead of with the context's length. Source:
+ * transformers' HunYuanDenseV1RotaryEmbedding. */
+static bool read_dynamic(const json_t *rope, struct hparams *h, struct error *err)
+{
+    float alpha = 0.0f;
+    h->rope.scaling = ROPE_SCALING_NONE;
+    if (!get_real(rope, "alpha", &alpha, err))
+        return false;
+    if (alpha > 0.0f && h->n_rot > 2)
+        h->rope.freq_base *= powf(alpha, (float)h->n_rot / (float)(h->n_rot - 2));
     return true;
 }
 
@@ -201,8 +236,9 @@ static bool read_rope(const json_t *config, struct hparams *h, struct arena *are
         return error_set(err, ERR_FORMAT, "config.json: 'rope_theta' must be positive");
     h->n_rot = (int32_t)(partial * (float)h->head_dim_k);
     struct slice kind = json_slice(find(rope, "rope_type|type"));
-    if (!kind.len || slice_equal(kind, SLICE("default")) || slice_equal(kind, SLICE("mrope")) ||
-        slice_equal(kind, SLICE("dynamic"))) {
+    if (slice_equal(kind, SLICE("dynamic")))
+        return read_dynamic(rope, h, err);
+    if (!kind.len || slice_equal(kind, SLICE("default")) || slice_equal(kind, SLICE("mrope"))) {
         h->rope.scaling = ROPE_SCALING_NONE;
         return true;
     }
@@ -231,35 +267,83 @@ static bool read_rope(const json_t *config, struct hparams *h, struct arena *are
 
 /* ---- layers ---------------------------------------------------------------------- */
 
-static bool read_layers(const json_t *config, struct hparams *h, struct error *err)
+/* Which layers have a sliding window where no list says so, by config.json's model_type.
+ * Families that are not here have a pattern of their own (arch). */
+enum window_rule {
+    WINDOW_EVERY_LAYER,
+    WINDOW_UPPER_LAYERS, /* from max_window_layers on */
+    WINDOW_EVEN_LAYERS   /* below max_window_layers */
+};
+
+static const struct {
+    const char *model_type;
+    enum window_rule rule;
+} window_rules[] = {{"mistral", WINDOW_EVERY_LAYER},     {"mixtral", WINDOW_EVERY_LAYER},
+                    {"starcoder2", WINDOW_EVERY_LAYER},  {"phi3", WINDOW_EVERY_LAYER},
+                    {"qwen3_moe", WINDOW_EVERY_LAYER},   {"qwen2", WINDOW_UPPER_LAYERS},
+                    {"qwen3", WINDOW_UPPER_LAYERS},      {"qwen2_moe", WINDOW_EVEN_LAYERS}};
+
+static bool has_window(enum window_rule rule, int32_t layer, int32_t max_window_layers)
+{
+    switch (rule) {
+    case WINDOW_UPPER_LAYERS:
+        return layer >= max_window_layers;
+    case WINDOW_EVEN_LAYERS:
+        return layer % 2 == 0 && layer < max_window_layers;
+    case WINDOW_EVERY_LAYER:
+        break;
+    }
+    return true;
+}
+
+static bool read_windows(const json_t *config, struct hparams *h, struct error *err)
 {
     const json_t *types = json_object_get(config, "layer_types");
+    const json_t *pattern = find(config, "sliding_window_pattern|_sliding_window_pattern");
+    int32_t max_window_layers = 0;
+    /* A pattern as text ("LLLG") comes with layer_types. */
+    if ((pattern && !json_is_string(pattern) && !to_int(pattern, &h->swa_period)) ||
+        !get_int(config, "max_window_layers", &max_window_layers, err))
+        return bad("sliding_window_pattern", "a whole number", err);
+    if (json_is_array(types) && json_array_size(types) >= (size_t)h->n_layers) {
+        h->layers_know_windows = true;
+        for (int32_t i = 0; i < h->n_layers; i++)
+            h->layers[i].is_swa = slice_equal(json_slice(json_array_get(types, (size_t)i)),
+                                              SLICE("sliding_attention"));
+    }
+    struct slice type = json_slice(json_object_get(config, "model_type"));
+    for (size_t k = 0; k < sizeof window_rules / sizeof *window_rules; k++) {
+        if (h->layers_know_windows || !slice_equal(type, slice_of(window_rules[k].model_type)))
+            continue;
+        h->layers_know_windows = true;
+        for (int32_t i = 0; i < h->n_layers; i++)
+            h->layers[i].is_swa = has_window(window_rules[k].rule, i, max_window_layers);
+    }
+    if (json_is_false(json_object_get(config, "use_sliding_window")) ||
+        json_is_null(json_object_get(config, "sliding_window")))
+        h->n_swa = 0;
+    return true;
+}
+
+static bool read_layers(const json_t *config, struct hparams *h, struct error *err)
+{
     const json_t *with_rope = json_object_get(config, "no_rope_layers"); /* 1: has rope */
     int32_t interval = h->arch->no_rope_step;
-    if (!get_int(config, "no_rope_layer_interval", &interval, err) ||
-        !get_int(config, "sliding_window_pattern|_sliding_window_pattern", &h->swa_period, err))
+    if (!get_int(config, "no_rope_layer_interval", &interval, err))
         return false;
-    bool by_type = json_is_array(types) && json_array_size(types) >= (size_t)h->n_layers;
     bool by_list = json_is_array(with_rope) && json_array_size(with_rope) >= (size_t)h->n_layers;
     for (int32_t i = 0; i < h->n_layers; i++) {
         struct layer_hparams *l = &h->layers[i];
         l->n_heads = h->n_heads;
         l->n_kv_heads = h->n_kv_heads;
         l->n_ff = h->n_ff;
-        if (by_type)
-            l->is_swa = slice_equal(json_slice(json_array_get(types, (size_t)i)),
-                                    SLICE("sliding_attention"));
         l->use_rope = true;
         if (by_list)
             l->use_rope = json_integer_value(json_array_get(with_rope, (size_t)i)) != 0;
         else if (interval > 0)
             l->use_rope = (i + 1) % interval != 0;
     }
-    if (by_type)
-        h->swa_period = -1;
-    if (json_is_false(json_object_get(config, "use_sliding_window")))
-        h->n_swa = 0;
-    return true;
+    return read_windows(config, h, err);
 }
 
 static bool read_counts(const json_t *config, struct hparams *h, struct arena *arena,

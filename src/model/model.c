@@ -44,10 +44,16 @@ static const struct arch *find_arch(const struct model_file *file, struct error 
             name = json_slice(json_array_get(names, i));
             arch = arch_by_hf(name.data, name.len);
         }
-        if (!names || json_array_size(names) == 0) {
-            error_set(err, ERR_FORMAT, "%s: config.json names no 'architectures'",
+        struct slice type = json_slice(json_object_get(config, "model_type"));
+        if (json_array_size(names) == 0 && type.len == 0) {
+            error_set(err, ERR_FORMAT,
+                      "%s: config.json names neither 'architectures' nor a 'model_type'",
                       model_file_path(file));
             return NULL;
+        }
+        if (json_array_size(names) == 0) {
+            name = type;
+            arch = arch_by_model_type(type);
         }
     }
     if (!arch)

@@ -33,6 +33,7 @@ void context_rope(struct model_context *ctx)
         .beta_fast = s->yarn_beta_fast >= 0.0f ? s->yarn_beta_fast : r->beta_fast,
         .beta_slow = s->yarn_beta_slow >= 0.0f ? s->yarn_beta_slow : r->beta_slow,
         .n_ctx_orig = n_ctx_orig,
+        .fractions = r->yarn_fractions,
     };
     if (scaling == ROPE_SCALING_NONE)
         p.freq_scale = 1.0f;
@@ -40,7 +41,8 @@ void context_rope(struct model_context *ctx)
         /* The kernels multiply by 1 + 0.1 ln(factor) where YaRN is on; what is
          * wanted is the model's own magnitude, so that one is taken out. */
         float factor = 1.0f / p.freq_scale;
-        p.attn_factor = r->log_mul != 0.0f
+        p.attn_factor = r->yarn_magnitude != 0.0f ? r->yarn_magnitude
+                        : r->log_mul != 0.0f
                             ? yarn_magnitude(factor, 1.0f) / yarn_magnitude(factor, r->log_mul)
                             : yarn_magnitude(factor, 1.0f);
         p.attn_factor /= 1.0f + 0.1f * logf(factor);

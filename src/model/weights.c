@@ -29,6 +29,26 @@ static bool bind_norm(const struct binder *b, enum slot slot, int32_t layer, int
            bind_vector(b, slot, layer, ".bias", n, false, &out->bias);
 }
 
+/* One norm of head_dim for each head, each a tensor of its own (NAME.norms.N). */
+static bool bind_head_norms(const struct binder *b, enum slot slot, int32_t layer, int32_t n_heads,
+                            struct norm *out)
+{
+    size_t dim = (size_t)b->h->head_dim_k;
+    float *all = arena_alloc_array(b->arena, (size_t)n_heads * dim, sizeof *all);
+    if (!all)
+        return error_memory(b->err);
+    for (int32_t i = 0; i < n_heads; i++) {
+        char suffix[32];
+        const float *one;
+        snprintf(suffix, sizeof suffix, ".norms.%d.weight", i);
+        if (!bind_vector(b, slot, layer, suffix, (int64_t)dim, true, &one))
+            return false;
+        memcpy(all + (size_t)i * dim, one, dim * sizeof *all);
+    }
+    *out = (struct norm){all, NULL};
+    return true;
+}
+
 /* Which kind a q or k norm is, its size says. */
 static bool bind_qk_norm(const struct binder *b, enum slot slot, int32_t layer, int32_t n_heads,
                          struct norm *out, enum qk_norm_kind *kind)
@@ -40,6 +60,11 @@ static bool bind_qk_norm(const struct binder *b, enum slot slot, int32_t layer, 
         return true;
     const struct tensor_view *t = bind_find(b, slot, layer, BIND_STACKED, ".weight", name);
     int64_t dim = b->h->head_dim_k, n = dim;
+    if (!t && b->h->is_hf &&
+        bind_find(b, slot, layer, BIND_STACKED, ".norms.0.weight", name)) {
+        *kind = QK_NORM_PER_HEAD;
+        return bind_head_norms(b, slot, layer, n_heads, out);
+    }
     if (t && t->dims[1] > 1) {
         n = dim * n_heads;
         *kind = QK_NORM_PER_HEAD;

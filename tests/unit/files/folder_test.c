@@ -143,9 +143,11 @@ static void shards_follow_the_index(void **state)
     assert_int_equal(model_file_find_tensor(file, "b")->n_bytes, 2);
     model_file_close(file);
 
+    /* What the index has too much of is for those to miss who need it. */
     write_text(folder, index, "{\"weight_map\":{\"z\":\"model-00001-of-00002.safetensors\"}}");
-    assert_refused(index_path, "");
-    assert_refused(folder, "'z'|index");
+    file = open_or_fail(folder);
+    assert_int_equal(model_file_n_tensors(file), 2);
+    model_file_close(file);
     write_text(folder, index, "{\"weight_map\":{\"a\":\"model-00009-of-00002.safetensors\"}}");
     assert_refused(folder, "model-00009-of-00002.safetensors");
     write_text(folder, index, "{\"weight_map\":{\"a\":\"../../etc/passwd\"}}");
@@ -159,6 +161,91 @@ static void shards_follow_the_index(void **state)
     write_text(folder, index, "{");
     assert_refused(folder, "JSON");
     free(index_path);
+    scratch_remove(folder);
+}
+
+static const char only_a[] = "{\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[0,3]}}";
+static const char only_b[] = "{\"b\":{\"dtype\":\"U8\",\"shape\":[2],\"data_offsets\":[0,2]}}";
+
+static void assert_tensors(const char *folder, size_t n)
+{
+    struct model_file *file = open_or_fail(folder);
+    assert_int_equal(model_file_n_tensors(file), n);
+    model_file_close(file);
+}
+
+/* Shards were merged, and their index stayed behind. */
+static void a_stale_index_gives_way_to_the_whole_file(void **state)
+{
+    (void)state;
+    char *folder = scratch_make();
+    write_text(folder, "config.json", "{}");
+    write_text(folder, "model.safetensors.index.json",
+               "{\"weight_map\":{\"a\":\"model-00001-of-00002.safetensors\"}}");
+    assert_refused(folder, "model-00001-of-00002.safetensors is missing");
+    write_safetensors(folder, "model.safetensors", two_tensors, 16);
+    assert_tensors(folder, 2);
+    scratch_remove(folder);
+}
+
+static void weights_without_an_index_are_found(void **state)
+{
+    (void)state;
+    static const char *const names[][2] = {
+        {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"},
+        {"weights.00.safetensors", "weights.01.safetensors"},
+        {"weights.safetensors", "vision.safetensors"}};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char *folder = scratch_make();
+        write_text(folder, "config.json", "{}");
+        write_text(folder, "adapter_model.safetensors", "not looked at");
+        write_text(folder, "._model.safetensors", "not looked at");
+        assert_refused(folder, "neither model.safetensors nor");
+        write_safetensors(folder, names[i][0], only_a, 3);
+        if (i == 0)
+            assert_refused(folder, "1 of 2 shards");
+        else
+            assert_tensors(folder, 1);
+        write_safetensors(folder, names[i][1], only_b, 2);
+        assert_tensors(folder, 2);
+        scratch_remove(folder);
+    }
+}
+
+static void a_tensor_may_be_there_twice_if_both_are_the_same(void **state)
+{
+    (void)state;
+    char *folder = scratch_make();
+    write_text(folder, "config.json", "{}");
+    write_safetensors(folder, "weights.00.safetensors", only_a, 3);
+    write_safetensors(folder, "weights.01.safetensors", only_a, 3);
+    assert_tensors(folder, 1);
+    write_safetensors(folder, "weights.01.safetensors",
+                      "{\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[0,1]},"
+                      "\"a\":{\"dtype\":\"U8\",\"shape\":[3],\"data_offsets\":[1,4]}}",
+                      4);
+    assert_refused(folder, "'a' is there twice");
+    scratch_remove(folder);
+}
+
+/* Python's json module writes numbers that JSON does not have. */
+static void a_config_may_have_pythons_numbers(void **state)
+{
+    (void)state;
+    char *folder = scratch_make();
+    write_text(folder, "config.json",
+               "{\"limit\":[0.0,Infinity],\"low\":-Infinity,\"none\":NaN,\"text\":\"a \\\"NaN\"}");
+    write_safetensors(folder, "model.safetensors", two_tensors, 16);
+    struct model_file *file = open_or_fail(folder);
+    const json_t *config = model_file_config(file);
+    const json_t *limit = json_object_get(config, "limit");
+    assert_true(json_real_value(json_array_get(limit, 1)) > 1e300);
+    assert_true(json_real_value(json_object_get(config, "low")) < -1e300);
+    assert_true(json_is_null(json_object_get(config, "none")));
+    assert_string_equal(json_string_value(json_object_get(config, "text")), "a \"NaN");
+    model_file_close(file);
+    write_text(folder, "config.json", "{\"limit\":Infinit}");
+    assert_refused(folder, "not valid JSON");
     scratch_remove(folder);
 }
 
@@ -306,6 +393,10 @@ int main(void)
         cmocka_unit_test(misaligned_tensors_are_handed_out_aligned),
         cmocka_unit_test(every_dtype_and_odd_shapes_are_read),
         cmocka_unit_test(shards_follow_the_index),
+        cmocka_unit_test(a_stale_index_gives_way_to_the_whole_file),
+        cmocka_unit_test(weights_without_an_index_are_found),
+        cmocka_unit_test(a_tensor_may_be_there_twice_if_both_are_the_same),
+        cmocka_unit_test(a_config_may_have_pythons_numbers),
         cmocka_unit_test(malformed_headers_are_refused_with_their_fault),
         cmocka_unit_test(folders_that_are_no_model_say_what_to_do),
         cmocka_unit_test(a_folder_refuses_metadata_overrides),
