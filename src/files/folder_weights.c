@@ -153,8 +153,8 @@ static const char *first_missing(const char *folder, const struct name_list *lis
 /* Not the model's: adapters, the state of a training, another program's copy. */
 static bool is_other(struct slice name)
 {
-    static const char *const others[] = {"adapter", "optimizer", "consolidated", "training",
-                                         "scheduler", "random_states"};
+    static const char *const others[] = {"adapter",  "optimizer", "consolidated",
+                                         "training", "scheduler", "random_states"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (slice_starts_with(name, slice_of(others[i])))
             return true;

@@ -278,10 +278,10 @@ enum window_rule {
 static const struct {
     const char *model_type;
     enum window_rule rule;
-} window_rules[] = {{"mistral", WINDOW_EVERY_LAYER},     {"mixtral", WINDOW_EVERY_LAYER},
-                    {"starcoder2", WINDOW_EVERY_LAYER},  {"phi3", WINDOW_EVERY_LAYER},
-                    {"qwen3_moe", WINDOW_EVERY_LAYER},   {"qwen2", WINDOW_UPPER_LAYERS},
-                    {"qwen3", WINDOW_UPPER_LAYERS},      {"qwen2_moe", WINDOW_EVEN_LAYERS}};
+} window_rules[] = {{"mistral", WINDOW_EVERY_LAYER},    {"mixtral", WINDOW_EVERY_LAYER},
+                    {"starcoder2", WINDOW_EVERY_LAYER}, {"phi3", WINDOW_EVERY_LAYER},
+                    {"qwen3_moe", WINDOW_EVERY_LAYER},  {"qwen2", WINDOW_UPPER_LAYERS},
+                    {"qwen3", WINDOW_UPPER_LAYERS},     {"qwen2_moe", WINDOW_EVEN_LAYERS}};
 
 static bool has_window(enum window_rule rule, int32_t layer, int32_t max_window_layers)
 {

@@ -60,8 +60,7 @@ static bool bind_qk_norm(const struct binder *b, enum slot slot, int32_t layer, 
         return true;
     const struct tensor_view *t = bind_find(b, slot, layer, BIND_STACKED, ".weight", name);
     int64_t dim = b->h->head_dim_k, n = dim;
-    if (!t && b->h->is_hf &&
-        bind_find(b, slot, layer, BIND_STACKED, ".norms.0.weight", name)) {
+    if (!t && b->h->is_hf && bind_find(b, slot, layer, BIND_STACKED, ".norms.0.weight", name)) {
         *kind = QK_NORM_PER_HEAD;
         return bind_head_norms(b, slot, layer, n_heads, out);
     }
