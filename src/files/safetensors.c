@@ -13,17 +13,6 @@
 static const uint64_t HEADER_MAX = 100000000;
 enum { SHAPE_MAX = 16 };
 
-static const struct {
-    const char *name;
-    enum dtype dtype;
-} dtypes[] = {
-    {"F64", DTYPE_F64},   {"F32", DTYPE_F32},         {"F16", DTYPE_F16},
-    {"BF16", DTYPE_BF16}, {"F8_E4M3", DTYPE_F8_E4M3}, {"F8_E5M2", DTYPE_F8_E5M2},
-    {"I64", DTYPE_I64},   {"I32", DTYPE_I32},         {"I16", DTYPE_I16},
-    {"I8", DTYPE_I8},     {"U64", DTYPE_U64},         {"U32", DTYPE_U32},
-    {"U16", DTYPE_U16},   {"U8", DTYPE_U8},           {"BOOL", DTYPE_BOOL},
-};
-
 /* One tensor's place, to check that together they cover the data. */
 struct range {
     uint64_t begin, end;
@@ -48,11 +37,13 @@ static bool damaged(struct parser *p, const char *name, const char *why)
 static bool read_dtype(struct parser *p, const json_t *value, struct tensor_view *t)
 {
     struct slice name = json_slice(value);
-    for (size_t i = 0; i < sizeof dtypes / sizeof *dtypes; i++)
-        if (slice_equal_text(name, dtypes[i].name)) {
-            t->dtype = dtypes[i].dtype;
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        const char *known = dtype_info((enum dtype)i)->safetensors;
+        if (known && slice_equal_text(name, known)) {
+            t->dtype = (enum dtype)i;
             return true;
         }
+    }
     if (name.len == 0)
         return damaged(p, t->name, "has no dtype");
     return error_set(p->err, ERR_UNSUPPORTED,

@@ -411,33 +411,29 @@ static void finish_row(const struct attention *a, struct item *it, size_t i, siz
     vec_scale(it->out[i], sum > 0 ? scale / sum : 0, (size_t)a->head_dim_v, it->out[i]);
 }
 
-/* A query as it is multiplied with keys of the cache's format. */
+/* A query as it is multiplied with keys of the cache's format: rounded to it, or where that
+ * is a block format (heads are then whole blocks of 32), to the activations' 8 bits. */
 static void round_query(const struct call *c, bool wide, const float *q, float *out)
 {
     enum { STEP = 32 };
     size_t n = (size_t)c->a->head_dim_k;
-    enum dtype dtype = c->a->k_dtype;
-    switch (wide && dtype == DTYPE_F16 ? DTYPE_F32 : dtype) {
-    case DTYPE_F32:
-        memcpy(out, q, n * sizeof *out);
-        return;
-    case DTYPE_F16:
-        for (size_t i = 0; i < n; i++)
-            out[i] = f16_to_f32(f32_to_f16(q[i]));
-        return;
-    case DTYPE_BF16:
-        for (size_t i = 0; i < n; i++)
-            out[i] = bf16_to_f32(f32_to_bf16(q[i]));
-        return;
-    default: /* block formats: heads are whole blocks of 32 */
+    enum dtype dtype = wide && c->a->k_dtype == DTYPE_F16 ? DTYPE_F32 : c->a->k_dtype;
+    if (!dtype_info(dtype)->is_quantized) {
         for (size_t i = 0; i < n; i += STEP) {
-            int8_t ints[STEP];
-            float scale;
-            int32_t sums[STEP / 16];
-            c->k->quantize(q + i, STEP, &(struct act_row){ints, &scale, sums});
-            for (size_t k = 0; k < STEP; k++)
-                out[i + k] = (float)ints[k] * scale;
+            uint64_t rounded[STEP];
+            size_t some = n - i < STEP ? n - i : STEP;
+            dtype_encode(dtype, q + i, rounded, some);
+            dtype_decode(dtype, rounded, out + i, some);
         }
+        return;
+    }
+    for (size_t i = 0; i < n; i += STEP) {
+        int8_t ints[STEP];
+        float scale;
+        int32_t sums[STEP / 16];
+        c->k->quantize(q + i, STEP, &(struct act_row){ints, &scale, sums});
+        for (size_t k = 0; k < STEP; k++)
+            out[i + k] = (float)ints[k] * scale;
     }
 }
 

@@ -4,6 +4,7 @@
  * the same numbers as elsewhere. The super-block formats are encoded simply,
  * without a search for the best scale: they serve synthetic models. */
 #include "kernels/blocks.h"
+#include "kernels/format.h"
 
 #include <math.h>
 #include <string.h>
@@ -95,7 +96,7 @@ static void pack_two_bits(const uint8_t *q, uint8_t *qs)
 
 /* ---- blocks of one scale ---- */
 
-static void encode_q1_0(const float *x, uint8_t *b)
+void encode_q1_0(const float *x, uint8_t *b)
 {
     float sum = 0;
     for (int i = 0; i < 128; i++)
@@ -106,7 +107,7 @@ static void encode_q1_0(const float *x, uint8_t *b)
         b[2 + i / 8] = (uint8_t)(b[2 + i / 8] | (x[i] >= 0) << i % 8);
 }
 
-static void encode_q2_0(const float *x, uint8_t *b)
+void encode_q2_0(const float *x, uint8_t *b)
 {
     float d = largest(x, 64), id = inverse(d);
     store_f16(b, d);
@@ -117,7 +118,7 @@ static void encode_q2_0(const float *x, uint8_t *b)
     }
 }
 
-static void encode_q4_0(const float *x, uint8_t *b)
+void encode_q4_0(const float *x, uint8_t *b)
 {
     float d = extreme(x, 32) / -8, id = inverse(d);
     uint8_t q[32];
@@ -127,7 +128,7 @@ static void encode_q4_0(const float *x, uint8_t *b)
     pack_nibbles(q, 16, b + 2);
 }
 
-static void encode_q4_1(const float *x, uint8_t *b)
+void encode_q4_1(const float *x, uint8_t *b)
 {
     float min, max;
     range(x, 32, &min, &max);
@@ -140,7 +141,7 @@ static void encode_q4_1(const float *x, uint8_t *b)
     pack_nibbles(q, 16, b + 4);
 }
 
-static void encode_q5_0(const float *x, uint8_t *b)
+void encode_q5_0(const float *x, uint8_t *b)
 {
     float d = extreme(x, 32) / -16, id = inverse(d);
     uint8_t q[32];
@@ -151,7 +152,7 @@ static void encode_q5_0(const float *x, uint8_t *b)
     pack_nibbles(q, 16, b + 6);
 }
 
-static void encode_q5_1(const float *x, uint8_t *b)
+void encode_q5_1(const float *x, uint8_t *b)
 {
     float min, max;
     range(x, 32, &min, &max);
@@ -165,7 +166,7 @@ static void encode_q5_1(const float *x, uint8_t *b)
     pack_nibbles(q, 16, b + 8);
 }
 
-static void encode_q8_0(const float *x, uint8_t *b)
+void encode_q8_0(const float *x, uint8_t *b)
 {
     float d = largest(x, 32) / 127, id = inverse(d);
     store_f16(b, d);
@@ -199,7 +200,7 @@ static float fit_iq4(const float *x, uint8_t *q)
     return qq > 0 ? xq / qq : 0;
 }
 
-static void encode_iq4_nl(const float *x, uint8_t *b)
+void encode_iq4_nl(const float *x, uint8_t *b)
 {
     uint8_t q[32];
     store_f16(b, fit_iq4(x, q));
@@ -212,7 +213,7 @@ static uint8_t e2m1(float v)
     return (uint8_t)(q | (v < 0 ? 8 : 0));
 }
 
-static void encode_mxfp4(const float *x, uint8_t *b)
+void encode_mxfp4(const float *x, uint8_t *b)
 {
     float amax = largest(x, 32);
     int e = amax > 0 ? clamp(ilogbf(amax) - 2 + 127, 0, 254) : 0;
@@ -224,7 +225,7 @@ static void encode_mxfp4(const float *x, uint8_t *b)
     pack_nibbles(q, 16, b + 1);
 }
 
-static void encode_nvfp4(const float *x, uint8_t *b)
+void encode_nvfp4(const float *x, uint8_t *b)
 {
     for (int j = 0; j < 4; j++) {
         b[j] = f32_to_ue4m3(largest(x + 16 * j, 16) / 6);
@@ -275,7 +276,7 @@ static void quantize_affine(const float *x, int sub_len, int max_q, const struct
     }
 }
 
-static void encode_q2_k(const float *x, uint8_t *b)
+void encode_q2_k(const float *x, uint8_t *b)
 {
     struct affine_scales s;
     uint8_t q[256];
@@ -299,7 +300,7 @@ static void store_k4_scales(const struct affine_scales *s, uint8_t *b)
     }
 }
 
-static void encode_q4_k(const float *x, uint8_t *b)
+void encode_q4_k(const float *x, uint8_t *b)
 {
     struct affine_scales s;
     uint8_t q[256];
@@ -310,7 +311,7 @@ static void encode_q4_k(const float *x, uint8_t *b)
         pack_nibbles(q + 64 * j, 32, b + 16 + 32 * j);
 }
 
-static void encode_q5_k(const float *x, uint8_t *b)
+void encode_q5_k(const float *x, uint8_t *b)
 {
     struct affine_scales s;
     uint8_t q[256];
@@ -337,7 +338,7 @@ static void fit_signed(const float *x, int n_subs, int sub_len, int max_q, int m
         scale[j] = (int8_t)clamp(nearest(exact[j] * inverse(*d)), -max_scale, max_scale - 1);
 }
 
-static void encode_q3_k(const float *x, uint8_t *b)
+void encode_q3_k(const float *x, uint8_t *b)
 {
     float d;
     int8_t scale[16];
@@ -357,7 +358,7 @@ static void encode_q3_k(const float *x, uint8_t *b)
     store_f16(b + 108, d);
 }
 
-static void encode_q6_k(const float *x, uint8_t *b)
+void encode_q6_k(const float *x, uint8_t *b)
 {
     float d;
     int8_t scale[16];
@@ -374,7 +375,7 @@ static void encode_q6_k(const float *x, uint8_t *b)
     store_f16(b + 208, d);
 }
 
-static void encode_iq4_xs(const float *x, uint8_t *b)
+void encode_iq4_xs(const float *x, uint8_t *b)
 {
     float scale[8];
     uint8_t q[32];
@@ -414,7 +415,7 @@ static void ternary(const float *x, float *d, uint8_t *q)
         q[i] = (uint8_t)(clamp(to_int(roundf(x[i] * id)), -1, 1) + 1);
 }
 
-static void encode_tq1_0(const float *x, uint8_t *b)
+void encode_tq1_0(const float *x, uint8_t *b)
 {
     float d;
     uint8_t q[256];
@@ -428,7 +429,7 @@ static void encode_tq1_0(const float *x, uint8_t *b)
     store_f16(b + 52, d);
 }
 
-static void encode_tq2_0(const float *x, uint8_t *b)
+void encode_tq2_0(const float *x, uint8_t *b)
 {
     float d;
     uint8_t q[256];
@@ -437,105 +438,29 @@ static void encode_tq2_0(const float *x, uint8_t *b)
     store_f16(b + 64, d);
 }
 
-static void (*const encoders[DTYPE_COUNT])(const float *x, uint8_t *block) = {
-    [DTYPE_Q1_0] = encode_q1_0,     [DTYPE_Q2_0] = encode_q2_0,     [DTYPE_Q4_0] = encode_q4_0,
-    [DTYPE_Q4_1] = encode_q4_1,     [DTYPE_Q5_0] = encode_q5_0,     [DTYPE_Q5_1] = encode_q5_1,
-    [DTYPE_Q8_0] = encode_q8_0,     [DTYPE_Q2_K] = encode_q2_k,     [DTYPE_Q3_K] = encode_q3_k,
-    [DTYPE_Q4_K] = encode_q4_k,     [DTYPE_Q5_K] = encode_q5_k,     [DTYPE_Q6_K] = encode_q6_k,
-    [DTYPE_IQ4_NL] = encode_iq4_nl, [DTYPE_IQ4_XS] = encode_iq4_xs, [DTYPE_TQ1_0] = encode_tq1_0,
-    [DTYPE_TQ2_0] = encode_tq2_0,   [DTYPE_MXFP4] = encode_mxfp4,   [DTYPE_NVFP4] = encode_nvfp4,
-};
+/* ---- numbers that stand alone ---- */
 
-bool dtype_encode(enum dtype dtype, const float *x, void *blocks, size_t n)
+void encode_f32(const float *x, void *out, size_t n)
 {
-    const struct dtype_info *info = dtype_info(dtype);
-    uint8_t *out = blocks;
-    switch (dtype) {
-    case DTYPE_F32:
-        memcpy(out, x, n * sizeof *x);
-        return true;
-    case DTYPE_F16:
-        for (size_t i = 0; i < n; i++)
-            store_f16(out + 2 * i, x[i]);
-        return true;
-    case DTYPE_BF16:
-        for (size_t i = 0; i < n; i++)
-            store_u16(out + 2 * i, f32_to_bf16(x[i]));
-        return true;
-    case DTYPE_F64:
-        for (size_t i = 0; i < n; i++) {
-            double v = (double)x[i];
-            memcpy(out + 8 * i, &v, sizeof v);
-        }
-        return true;
-    default:
-        break;
-    }
-    if (!encoders[dtype])
-        return false;
-    for (size_t i = 0; i < n / info->block_len; i++)
-        encoders[dtype](x + i * info->block_len, out + i * info->block_bytes);
-    return true;
+    memcpy(out, x, n * sizeof *x);
 }
 
-/* ---- random blocks ---- */
-
-static uint64_t next_random(uint64_t *state)
+void encode_f16(const float *x, void *out, size_t n)
 {
-    *state ^= *state << 13; /* Marsaglia 2003, xorshift64 */
-    *state ^= *state >> 7;
-    *state ^= *state << 17;
-    return *state;
-}
-
-/* How large the values of a block become for an F16 factor (its first two
- * bytes) of one: what the factor must be divided by. */
-static const float largest_value[DTYPE_COUNT] = {
-    [DTYPE_IQ1_S] = 15 * 1.125f,
-    [DTYPE_IQ2_XXS] = 43 * 15.5f / 4,
-    [DTYPE_IQ2_XS] = 43 * 15.5f / 4,
-    [DTYPE_IQ2_S] = 43 * 15.5f / 4,
-    [DTYPE_IQ3_XXS] = 62 * 15.5f / 2,
-    [DTYPE_IQ3_S] = 15 * 31,
-    [DTYPE_Q8_1] = 128,
-};
-
-static void fill_block(enum dtype dtype, uint8_t *b, float amplitude, uint64_t *state)
-{
-    size_t n = dtype_info(dtype)->block_bytes;
     for (size_t i = 0; i < n; i++)
-        b[i] = (uint8_t)(next_random(state) >> 32);
-    if (dtype == DTYPE_IQ1_M) {
-        uint16_t d = f32_to_f16(amplitude / (15 * 1.125f));
-        for (int j = 0; j < 4; j++)
-            b[49 + 2 * j] = (uint8_t)((b[49 + 2 * j] & 15) | (d >> 4 * j & 15) << 4);
-    } else if (dtype == DTYPE_Q8_K) {
-        float d = amplitude / 128;
-        memcpy(b, &d, sizeof d);
-    } else {
-        store_f16(b, amplitude / largest_value[dtype]);
-        if (dtype == DTYPE_Q8_1)
-            store_u16(b + 2, 0);
-    }
+        store_f16((uint8_t *)out + 2 * i, x[i]);
 }
 
-void dtype_fill_random(enum dtype dtype, void *blocks, size_t n, float amplitude, uint64_t *state)
+void encode_bf16(const float *x, void *out, size_t n)
 {
-    const struct dtype_info *info = dtype_info(dtype);
-    uint8_t *out = blocks;
-    float x[DTYPE_MAX_BLOCK];
-    for (size_t i = 0; i < n / info->block_len; i++) {
-        uint8_t *b = out + i * info->block_bytes;
-        if (info->is_quantized && !info->can_encode) {
-            fill_block(dtype, b, amplitude, state);
-            continue;
-        }
-        for (size_t j = 0; j < info->block_len; j++)
-            x[j] = ((float)(next_random(state) >> 40) * 0x1p-23f - 1.0f) * amplitude;
-        if (!dtype_encode(dtype, x, b, info->block_len)) {
-            /* Integers and 8-bit floats: any bytes but the NaNs will do. */
-            for (size_t j = 0; j < info->block_bytes; j++)
-                b[j] = (uint8_t)(next_random(state) >> 32 & (dtype == DTYPE_BOOL ? 1 : 0x5F));
-        }
+    for (size_t i = 0; i < n; i++)
+        store_u16((uint8_t *)out + 2 * i, f32_to_bf16(x[i]));
+}
+
+void encode_f64(const float *x, void *out, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double v = (double)x[i];
+        memcpy((uint8_t *)out + 8 * i, &v, sizeof v);
     }
 }

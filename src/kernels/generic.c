@@ -1,5 +1,5 @@
 /* generic.c - the kernels in plain C: what the others are measured against. */
-#include "kernels/blocks.h"
+#include "kernels/format.h"
 #include "kernels/matrix.h"
 #include "kernels/table.h"
 
@@ -55,75 +55,9 @@ void quantize_wide_generic(const float *x, size_t n, const struct act_row *out)
     sums_of_16(out->q, n, out->sum16);
 }
 
-/* Put the integers of one row of a panel in their places. */
-static void place_row(const struct panel *out, size_t row, size_t col, const uint8_t *q, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        size_t k = col + i;
-        out->q[k / 4 * (PANEL_ROWS * 4) + row * 4 + k % 4] = q[i];
-    }
-}
-
-static void add_offset(const int8_t *q, size_t n, int offset, uint8_t *out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (uint8_t)(q[i] + offset);
-}
-
-static void unpack_blocks(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
-{
-    const struct block_format *f = block_format(s->w->dtype);
-    size_t bytes = dtype_info(s->w->dtype)->block_bytes;
-    struct block_ints ints;
-    uint8_t q[DTYPE_MAX_BLOCK];
-    size_t n_subs = f->len / f->sub_len;
-    for (size_t row = 0; row < PANEL_ROWS; row++) {
-        const uint8_t *block = s->row[row] + begin / f->len * bytes;
-        for (size_t col = 0; col < n; col += f->len, block += bytes) {
-            f->unpack(block, &ints);
-            add_offset(ints.q, f->len, out->format.offset, q);
-            place_row(out, row, col, q, f->len);
-            for (size_t j = 0; j < n_subs; j++) {
-                size_t at = (col / f->sub_len + j) * PANEL_ROWS + row;
-                out->scale[at] = ints.scale[j] * s->w->scale;
-                if (f->has_min)
-                    out->min[at] = ints.min[j] * s->w->scale;
-            }
-        }
-    }
-}
-
-static void unpack_mlx(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
-{
-    const struct matrix *w = s->w;
-    size_t group = (size_t)matrix_group(w), sub = out->format.sub_len;
-    size_t groups = (size_t)w->n_cols / group;
-    bool affine = w->kind == MATRIX_MLX_AFFINE;
-    for (size_t row = 0; row < PANEL_ROWS; row++) {
-        size_t real = row < (size_t)s->n_rows ? row : (size_t)s->n_rows - 1;
-        size_t first =
-            ((size_t)s->expert * (size_t)w->n_rows + (size_t)s->first_row + real) * groups;
-        for (size_t col = 0; col < n; col += sub) {
-            uint8_t q[BLOCK_COLS];
-            matrix_mlx_ints(w, s->row[row], begin + col, sub, q);
-            for (size_t i = 0; !affine && i < sub; i++)
-                q[i] = (uint8_t)(e2m1_doubled[q[i]] + (int)out->format.offset);
-            place_row(out, row, col, q, sub);
-            size_t i = first + (begin + col) / group, at = col / sub * PANEL_ROWS + row;
-            float scale = matrix_group_scale(w, i);
-            out->scale[at] = affine ? scale : scale * 0.5f;
-            if (affine)
-                out->min[at] = matrix_group_bias(w, i);
-        }
-    }
-}
-
 void unpack_generic(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
 {
-    if (s->w->kind == MATRIX_PLAIN)
-        unpack_blocks(s, begin, n, out);
-    else
-        unpack_mlx(s, begin, n, out);
+    format_of(s->w->dtype)->matrix->unpack(s, begin, n, out);
 }
 
 static void dot_one_panel(const struct panel *p, const struct act_tile *tile, size_t n,

@@ -19,6 +19,7 @@
 #define MLXCEL_KERNELS_KERNELS_H
 
 #include "base/error.h"
+#include "kernels/format_rows.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -26,69 +27,46 @@
 
 /* ---- formats ---------------------------------------------------------- */
 
-/* How numbers are stored. The numbering is our own; dtype_from_ggml maps the
- * file format's. */
+/* How numbers are stored: DTYPE_F32, DTYPE_Q4_K and so on, one for each row of
+ * format_rows.h. The numbering is our own; dtype_from_ggml maps the file format's. The last
+ * ones are formats of weight matrices alone, whose scales are a tensor of their own:
+ * DTYPE_F8_SCALED (F8_E4M3, a scale per block_rows x block_cols), DTYPE_MLX_AFFINE (U32
+ * words of bits 2, 3, 4, 5, 6 or 8; a scale and a bias per group), DTYPE_MLX_MXFP4 (E2M1, an
+ * E8M0 scale per 32), DTYPE_MLX_MXFP8 (E4M3, likewise), DTYPE_MLX_NVFP4 (E2M1, an E4M3 scale
+ * per 16). */
 enum dtype {
-    DTYPE_F32,
-    DTYPE_F16,
-    DTYPE_BF16,
-    DTYPE_F64,
-    DTYPE_I8,
-    DTYPE_I16,
-    DTYPE_I32,
-    DTYPE_I64,
-    DTYPE_U8,
-    DTYPE_U16,
-    DTYPE_U32,
-    DTYPE_U64,
-    DTYPE_BOOL,
-    DTYPE_F8_E4M3,
-    DTYPE_F8_E5M2,
-    DTYPE_Q1_0,
-    DTYPE_Q2_0,
-    DTYPE_Q4_0,
-    DTYPE_Q4_1,
-    DTYPE_Q5_0,
-    DTYPE_Q5_1,
-    DTYPE_Q8_0,
-    DTYPE_Q8_1,
-    DTYPE_Q2_K,
-    DTYPE_Q3_K,
-    DTYPE_Q4_K,
-    DTYPE_Q5_K,
-    DTYPE_Q6_K,
-    DTYPE_Q8_K,
-    DTYPE_IQ1_S,
-    DTYPE_IQ1_M,
-    DTYPE_IQ2_XXS,
-    DTYPE_IQ2_XS,
-    DTYPE_IQ2_S,
-    DTYPE_IQ3_XXS,
-    DTYPE_IQ3_S,
-    DTYPE_IQ4_NL,
-    DTYPE_IQ4_XS,
-    DTYPE_TQ1_0,
-    DTYPE_TQ2_0,
-    DTYPE_MXFP4,
-    DTYPE_NVFP4,
-    DTYPE_COUNT
+#define NUMBER(ID, ...) DTYPE_##ID,
+    PLAIN_FORMATS(NUMBER) BLOCK_FORMATS(NUMBER) SCALED_FORMATS(NUMBER)
+#undef NUMBER
+        DTYPE_COUNT
 };
 
 /* The longest block of any format, in elements. */
 enum { DTYPE_MAX_BLOCK = 256 };
 
 struct dtype_info {
-    const char *name;     /* as the file format's community writes it: "f32", "q4_K" */
-    int32_t ggml_type;    /* its number in a GGUF file, -1: none */
-    uint16_t block_len;   /* elements of a block; rows hold whole blocks */
-    uint16_t block_bytes; /* bytes of a block */
-    bool can_decode;      /* dtype_decode knows it */
-    bool can_encode;      /* dtype_encode knows it */
-    bool is_quantized;    /* a block format */
+    const char *name;        /* as the file format's community writes it: "f32", "q4_K" */
+    const char *safetensors; /* in safetensors files: "F32"; NULL: not there */
+    int32_t ggml_type;       /* its number in a GGUF file, -1: none */
+    int32_t file_type;       /* GGUF's number of files that are of it throughout, -1: none */
+    uint16_t block_len;      /* elements of a block; rows hold whole blocks */
+    uint16_t block_bytes;    /* bytes of a block */
+    bool can_decode;         /* dtype_decode knows it: all but the scaled ones */
+    bool is_quantized;       /* a block format */
+    bool is_cache;           /* a KV cache may hold it */
+
+    bool is_scaled;       /* no tensor is of it: a matrix of several tensors, and then: */
+    enum dtype stored;    /* what the numbers' tensor is of */
+    const char *mlx_mode; /* as config.json's "quantization" calls it; NULL: not MLX's */
+    int32_t bits;         /* of a number (MLX_AFFINE: if config.json does not say) */
+    int32_t group_len;    /* numbers that share a scale (likewise); 0: by block_rows, _cols */
+    bool has_biases;      /* a bias beside each scale */
 };
 
 /* Never NULL for a valid dtype. */
 const struct dtype_info *dtype_info(enum dtype dtype);
+/* Whether dtype_encode knows it. */
+bool dtype_can_encode(enum dtype dtype);
 /* A GGUF type number; false when there is no such type (or it was removed). */
 bool dtype_from_ggml(uint32_t type, enum dtype *dtype);
 /* A name, in upper or lower case. */
@@ -162,31 +140,21 @@ bool worker_pool_reserve(struct worker_pool *pool, size_t bytes, struct error *e
 
 /* ---- weight matrices -------------------------------------------------- */
 
-enum matrix_kind {
-    MATRIX_PLAIN,      /* rows of dtype blocks */
-    MATRIX_F8_SCALED,  /* rows of F8_E4M3, a scale per block_rows x block_cols */
-    MATRIX_MLX_AFFINE, /* U32 words of bits 2,3,4,5,6,8; a scale and a bias per group */
-    MATRIX_MLX_MXFP4,  /* E2M1, an E8M0 scale per 32 */
-    MATRIX_MLX_MXFP8,  /* E4M3, an E8M0 scale per 32 */
-    MATRIX_MLX_NVFP4   /* E2M1, an E4M3 scale per 16 */
-};
-
 /* n_experts matrices of n_rows (outputs) x n_cols (inputs), each row
  * contiguous, one after another. Borrows all data but .packed. Fill in what the
- * kind needs and call matrix_check; or matrix_plain. */
+ * format needs and call matrix_check; or matrix_plain. */
 struct matrix {
-    enum matrix_kind kind;
-    enum dtype dtype; /* of data; U32 for the MLX kinds, F8_E4M3 for F8_SCALED */
+    enum dtype dtype;
     int32_t n_rows, n_cols;
     int32_t n_experts; /* 1: a plain matrix */
     const void *data;
     size_t n_bytes; /* of data */
 
-    /* F8_SCALED and the MLX kinds: */
-    enum dtype scale_dtype;         /* F32, F16, BF16; U8 for the MX and NV kinds */
+    /* the scaled formats: */
+    enum dtype scale_dtype;         /* F32, F16, BF16; U8 for MLX's MX and NV formats */
     const void *scales;             /* [n_experts][n_rows][n_cols / group_size], or blocks' */
     const void *biases;             /* MLX_AFFINE: same shape and dtype as scales */
-    int32_t bits;                   /* MLX_AFFINE */
+    int32_t bits;                   /* MLX_AFFINE; else what the format says */
     int32_t group_size;             /* MLX_AFFINE: 32, 64, 128 */
     int32_t block_rows, block_cols; /* F8_SCALED; scales [experts][ceil rows][ceil cols] */
     float scale;                    /* MLX_NVFP4 and F8_SCALED: one more factor; 0 means 1 */

@@ -490,7 +490,7 @@ static uint8_t *take_scratch(struct call *c, size_t n_groups, size_t n_indices, 
  * computes with these files, and so what their recorded results hold. */
 static bool is_wide(const struct matrix *w)
 {
-    return w->kind == MATRIX_PLAIN && dtype_info(w->dtype)->block_len == WIDE_COLS;
+    return dtype_info(w->dtype)->block_len == WIDE_COLS;
 }
 
 /* At most MAX_PREPARED terms that take their activations the same way. */

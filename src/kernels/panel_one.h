@@ -29,7 +29,7 @@ INLINE void start_products(const struct sink *to, const struct act_tile *tile, s
         to->dot[i] = vi_set32(has_min ? 0 : (uint32_t)tile->bias[0][col / to->sub + i]);
 }
 
-#define ONE_ROW(dtype, name, len, sub_len, has_min, offset, max_int)                               \
+#define ONE_ROW(ID, name, text, number, bytes, len, sub_len, has_min, offset, max_int, ...)        \
     static void one_##name(const struct panel_source *s, const struct act_tile *tile, size_t n,    \
                            size_t first, float *acc)                                               \
     {                                                                                              \
@@ -57,10 +57,6 @@ INLINE void start_products(const struct sink *to, const struct act_tile *tile, s
         vf_store_f32(acc + first, sum);                                                            \
     }
 BLOCK_FORMATS(ONE_ROW)
-
-static const one_fn one_row[DTYPE_COUNT] = {
-#define ONE_ENTRY(dtype, name, len, sub_len, has_min, offset, max_int) [DTYPE_##dtype] = one_##name,
-    BLOCK_FORMATS(ONE_ENTRY)};
 
 /* All but the pointers are constants. */
 INLINE void one_mlx(const struct panel_source *s, const struct act_tile *tile, size_t n,
@@ -133,17 +129,28 @@ static void one_affine_bits(const struct panel_source *s, const struct act_tile 
     }
 }
 
+static void one_mxfp4_groups(const struct panel_source *s, const struct act_tile *tile, size_t n,
+                             size_t first, float *acc)
+{
+    one_mlx(s, tile, n, first, acc, 4, DTYPE_U8, BLOCK_COLS);
+}
+
+static void one_nvfp4_groups(const struct panel_source *s, const struct act_tile *tile, size_t n,
+                             size_t first, float *acc)
+{
+    one_mlx(s, tile, n, first, acc, 4, DTYPE_U8, 16);
+}
+
+static const one_fn one_row[DTYPE_COUNT] = {
+#define ENTRY_ONE(ID, name, ...) [DTYPE_##ID] = one_##name,
+    BLOCK_FORMATS(ENTRY_ONE)[DTYPE_MLX_AFFINE] = one_affine_bits,
+    [DTYPE_MLX_MXFP4] = one_mxfp4_groups,
+    [DTYPE_MLX_NVFP4] = one_nvfp4_groups,
+};
+
 static void panel_one_simd(const struct panel_source *s, const struct act_tile *tile, size_t n,
                            float *acc)
 {
-    for (size_t first = 0; first < PANEL_ROWS; first += LANES) {
-        if (s->w->kind == MATRIX_PLAIN)
-            one_row[s->w->dtype](s, tile, n, first, acc);
-        else if (s->w->kind == MATRIX_MLX_AFFINE)
-            one_affine_bits(s, tile, n, first, acc);
-        else if (s->w->kind == MATRIX_MLX_NVFP4)
-            one_mlx(s, tile, n, first, acc, 4, DTYPE_U8, 16);
-        else
-            one_mlx(s, tile, n, first, acc, 4, DTYPE_U8, BLOCK_COLS);
-    }
+    for (size_t first = 0; first < PANEL_ROWS; first += LANES)
+        one_row[s->w->dtype](s, tile, n, first, acc);
 }

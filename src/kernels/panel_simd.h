@@ -11,6 +11,7 @@
  * multiplied with, or, where the instruction set has vi_dot and there is but one
  * (panel_one.h), into the product at once. */
 #include "kernels/blocks.h"
+#include "kernels/format.h"
 #include "kernels/matrix.h"
 #include "kernels/table.h"
 
@@ -228,6 +229,19 @@ INLINE void unpack_simd_q8_0(const struct lane_rows *r, struct sink *to, size_t 
 static inline vint offset_table(const int8_t table[16], uint8_t offset)
 {
     return vi_add8(vi_repeat16(table), vi_set8(offset));
+}
+
+INLINE void unpack_simd_q8_1(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
+{
+    vint head[4], v[4], flip = vi_set8(128);
+    load_rows(r, at, head);
+    put_scale(to, col / 32, vf_from_f16(head[0]));
+#pragma GCC unroll 16
+    for (size_t half = 0; half < 2; half++) {
+        load_rows(r, at + 4 + 16 * half, v);
+        for (size_t j = 0; j < 4; j++)
+            put_q(to, col + 16 * half + 4 * j, vi_xor(v[j], flip));
+    }
 }
 
 INLINE void unpack_simd_iq4_nl(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
@@ -463,6 +477,20 @@ INLINE void unpack_simd_q6_k(const struct lane_rows *r, struct sink *to, size_t 
     }
 }
 
+INLINE void unpack_simd_q8_k(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
+{
+    vint head[4], v[4], flip = vi_set8(128);
+    load_rows(r, at, head);
+    for (size_t j = 0; j < 8; j++)
+        put_scale(to, col / 32 + j, vf_bits(head[0]));
+#pragma GCC unroll 16
+    for (size_t c = 0; c < 16; c++) {
+        load_rows(r, at + 4 + 16 * c, v);
+        for (size_t j = 0; j < 4; j++)
+            put_q(to, col + 16 * c + 4 * j, vi_xor(v[j], flip));
+    }
+}
+
 INLINE void unpack_simd_iq4_xs(const struct lane_rows *r, struct sink *to, size_t at, size_t col)
 {
     vint head[4], v[4], table = offset_table(iq4_values, 127);
@@ -539,7 +567,7 @@ INLINE void unpack_simd_tq1_0(const struct lane_rows *r, struct sink *to, size_t
 /* ---- into panels ---- */
 
 /* The sink of panels at hand; nothing of the other kind is left in the code. */
-#define UNPACKER(dtype, name, len, sub_len, has_min, offset, max)                                  \
+#define UNPACKER(ID, name, ...)                                                                    \
     static void unpack_panel_##name(const struct lane_rows *r, struct sink *to, size_t at,         \
                                     size_t col)                                                    \
     {                                                                                              \
@@ -550,8 +578,7 @@ INLINE void unpack_simd_tq1_0(const struct lane_rows *r, struct sink *to, size_t
 BLOCK_FORMATS(UNPACKER)
 
 static const unpack_block_fn simd_unpackers[DTYPE_COUNT] = {
-#define ENTRY(dtype, name, len, sub_len, has_min, offset, max)                                     \
-    [DTYPE_##dtype] = unpack_panel_##name,
+#define ENTRY(ID, name, ...) [DTYPE_##ID] = unpack_panel_##name,
     BLOCK_FORMATS(ENTRY)};
 
 /* Sixteen rows are sixteen streams, more than a processor follows by itself:
@@ -604,8 +631,8 @@ INLINE void prefetch_block(const struct lane_rows *r, const struct packing *k)
     prefetch_packed(r->packed, (k->payload + k->small) * PANEL_ROWS);
 }
 
-static void unpack_plain_simd(const struct panel_source *s, size_t begin, size_t n,
-                              struct panel *out)
+static void unpack_blocks_simd(const struct panel_source *s, size_t begin, size_t n,
+                               struct panel *out)
 {
     unpack_block_fn unpack = simd_unpackers[s->w->dtype];
     const struct packing *k = &s->packing;
@@ -757,7 +784,7 @@ INLINE void mlx_scales(const struct packing *k, enum dtype dtype, size_t sub, bo
 static void unpack_mlx_simd(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
 {
     int bits = matrix_bits(s->w);
-    bool e2m1 = s->w->kind != MATRIX_MLX_AFFINE;
+    bool e2m1 = !s->format.has_min;
     size_t cols = s->packing.block_cols;
     for (size_t first = 0; first < PANEL_ROWS; first += LANES) {
         struct lane_rows r;
@@ -780,9 +807,9 @@ static void unpack_mlx_simd(const struct panel_source *s, size_t begin, size_t n
 
 static void unpack_simd(const struct panel_source *s, size_t begin, size_t n, struct panel *out)
 {
-    if (s->w->kind == MATRIX_PLAIN && simd_unpackers[s->w->dtype])
-        unpack_plain_simd(s, begin, n, out);
-    else if (s->w->kind != MATRIX_PLAIN && s->packed)
+    if (simd_unpackers[s->w->dtype])
+        unpack_blocks_simd(s, begin, n, out);
+    else if (s->packed)
         unpack_mlx_simd(s, begin, n, out);
     else
         unpack_generic(s, begin, n, out);
@@ -790,5 +817,5 @@ static void unpack_simd(const struct panel_source *s, size_t begin, size_t n, st
 
 static bool reads_packed_simd(const struct matrix *w)
 {
-    return w->kind != MATRIX_PLAIN || simd_unpackers[w->dtype] != NULL;
+    return !matrix_has_float_kernel(w) || w->n_cols % DOT_LANES == 0;
 }

@@ -5,6 +5,7 @@
  * stream, which memory delivers at its full speed. Plain formats lie four rows
  * side by side, DOT_LANES columns of each. The bytes are those of the format, so
  * nothing grows but the last panel, whose missing rows repeat the last. */
+#include "kernels/format.h"
 #include "kernels/matrix.h"
 #include "kernels/table.h"
 
@@ -13,35 +14,11 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { DWORD = 4, PACKED_ALIGNMENT = 64 };
+enum { PACKED_ALIGNMENT = 64 };
 
-static struct packing packing_of_blocks(const struct matrix *w)
-{
-    const struct dtype_info *info = dtype_info(w->dtype);
-    struct packing k = {.block_cols = info->block_len,
-                        .payload = info->block_bytes / DWORD * DWORD,
-                        .small = info->block_bytes % DWORD};
-    k.small_first = w->dtype != DTYPE_Q3_K && w->dtype != DTYPE_Q6_K && w->dtype != DTYPE_TQ1_0 &&
-                    w->dtype != DTYPE_TQ2_0;
-    return k;
-}
-
-static struct packing packing_of_groups(const struct matrix *w)
-{
-    size_t group = (size_t)matrix_group(w), cols = group < BLOCK_COLS ? BLOCK_COLS : group;
-    size_t n_numbers = cols / group * (w->kind == MATRIX_MLX_AFFINE ? 2 : 1);
-    size_t number = dtype_info(w->scale_dtype)->block_bytes;
-    return (struct packing){.block_cols = cols,
-                            .payload = cols * (size_t)matrix_bits(w) / 8,
-                            .small = n_numbers * number,
-                            .group = group,
-                            .number = number};
-}
-
-/* Of a plain format, which float_dots reads, only the panels' size is of use. */
 struct packing matrix_packing(const struct matrix *w)
 {
-    struct packing k = w->kind == MATRIX_PLAIN ? packing_of_blocks(w) : packing_of_groups(w);
+    struct packing k = format_of(w->dtype)->matrix->packing(w);
     k.n_blocks = (size_t)w->n_cols / k.block_cols;
     k.run_bytes = PACK_RUN * (k.payload + k.small) * PANEL_ROWS;
     k.n_bytes = k.n_blocks * (k.payload + k.small) * PANEL_ROWS;
@@ -63,60 +40,16 @@ const uint8_t *matrix_packed(const struct matrix *w, const struct packing *k, in
     return (const uint8_t *)w->packed + panel * k->n_bytes;
 }
 
-static size_t lanes_bytes(const struct matrix *w)
-{
-    return DOT_LANES * dtype_info(w->dtype)->block_bytes;
-}
-
-size_t matrix_packed_float_row(const struct matrix *w, size_t row)
-{
-    size_t pack = row / DOT_WEIGHTS * DOT_WEIGHTS;
-    return pack * w->row_bytes + (row - pack) * lanes_bytes(w);
-}
-
-static void pack_floats(const struct matrix *w, const uint8_t *const *rows, uint8_t *out)
-{
-    size_t step = lanes_bytes(w);
-    for (size_t first = 0; first < PANEL_ROWS; first += DOT_WEIGHTS) {
-        for (size_t at = 0; at < w->row_bytes; at += step) {
-            for (size_t r = 0; r < DOT_WEIGHTS; r++, out += step)
-                memcpy(out, rows[first + r] + at, step);
-        }
-    }
-}
-
 /* Whether the kernels that run read it packed. */
 static bool gains(const struct matrix *w)
 {
-    struct panel_format format;
-    if (matrix_has_float_kernel(w))
-        return kernel_table() != &kernels_generic && w->n_cols % DOT_LANES == 0;
-    return panel_format_of(w, &format) && kernel_table()->reads_packed(w);
+    return format_of(w->dtype)->matrix->pack && kernel_table()->reads_packed(w);
 }
 
-/* The small scales of a block of an MLX kind: those of its groups, then the biases. */
-static uint8_t *pack_group(const struct matrix *w, const struct packing *k,
-                           const size_t *row_numbers, size_t block, uint8_t *out)
+void matrix_pack_runs(const struct matrix *w, const struct packing *k, const uint8_t *const *rows,
+                      const size_t *row_numbers, pack_small_fn small, uint8_t *out)
 {
-    size_t n_groups = (size_t)w->n_cols / k->group, size = k->number;
-    size_t per_block = k->block_cols / k->group;
-    const void *data[2] = {w->scales, w->kind == MATRIX_MLX_AFFINE ? w->biases : NULL};
-    for (size_t i = 0; i < 2 && data[i]; i++) {
-        for (size_t g = block * per_block; g < (block + 1) * per_block; g++) {
-            for (size_t r = 0; r < PANEL_ROWS; r++, out += size)
-                memcpy(out, (const uint8_t *)data[i] + (row_numbers[r] * n_groups + g) * size,
-                       size);
-        }
-    }
-    return out;
-}
-
-static void pack_blocks(const struct matrix *w, const struct packing *k, const uint8_t *const *rows,
-                        const size_t *row_numbers, uint8_t *out)
-{
-    bool mlx = w->kind != MATRIX_PLAIN;
-    size_t stride = mlx ? k->payload : k->payload + k->small;
-    size_t skip = !mlx && k->small_first ? k->small : 0, small = skip ? 0 : k->payload;
+    size_t stride = w->row_bytes / k->n_blocks, skip = k->small_first ? k->small : 0;
     for (size_t first = 0; first < k->n_blocks; first += PACK_RUN) {
         size_t end = k->n_blocks - first < PACK_RUN ? k->n_blocks : first + PACK_RUN;
         for (size_t b = first; b < end; b++) {
@@ -125,12 +58,8 @@ static void pack_blocks(const struct matrix *w, const struct packing *k, const u
                     memcpy(out, rows[r] + b * stride + at, DWORD);
             }
         }
-        for (size_t b = first; b < end && mlx; b++)
-            out = pack_group(w, k, row_numbers, b, out);
-        for (size_t b = first; b < end && !mlx; b++) {
-            for (size_t r = 0; r < PANEL_ROWS; r++, out += k->small)
-                memcpy(out, rows[r] + b * stride + small, k->small);
-        }
+        for (size_t b = first; b < end; b++, out += k->small * PANEL_ROWS)
+            small(w, k, rows, row_numbers, b, out);
     }
 }
 
@@ -146,10 +75,7 @@ static void pack_panel(const struct matrix *w, const struct packing *k, size_t p
         rows[r] = matrix_row_data(w, expert, row);
         numbers[r] = (size_t)expert * (size_t)w->n_rows + (size_t)row;
     }
-    if (matrix_has_float_kernel(w))
-        pack_floats(w, rows, out);
-    else
-        pack_blocks(w, k, rows, numbers, out);
+    format_of(w->dtype)->matrix->pack(w, k, rows, numbers, out);
 }
 
 static void pack_panels(void *arg, size_t begin, size_t end, int32_t thread)

@@ -1,7 +1,7 @@
 /* table.c - which kernels run here: chosen once, at first use. */
 #include "kernels/table.h"
 
-#include "kernels/blocks.h"
+#include "kernels/format.h"
 #include "kernels/matrix.h"
 
 #if defined(__x86_64__)
@@ -111,28 +111,8 @@ const char *kernels_isa(void)
 
 bool panel_format_of(const struct matrix *w, struct panel_format *format)
 {
-    const struct block_format *f = block_format(w->dtype);
-    switch (w->kind) {
-    case MATRIX_PLAIN:
-        if (!f->len)
-            return false;
-        *format = (struct panel_format){.sub_len = f->sub_len,
-                                        .offset = f->offset,
-                                        .max = f->max,
-                                        .has_min = f->has_min,
-                                        .block_len = f->len};
-        return true;
-    case MATRIX_MLX_AFFINE:
-        *format = (struct panel_format){.sub_len = 32, .block_len = 32, .has_min = true};
-        format->max = (uint8_t)((1u << w->bits) - 1);
-        return true;
-    case MATRIX_MLX_MXFP4:
-        *format = (struct panel_format){.sub_len = 32, .block_len = 32, .offset = 12, .max = 24};
-        return true;
-    case MATRIX_MLX_NVFP4:
-        *format = (struct panel_format){.sub_len = 16, .block_len = 32, .offset = 12, .max = 24};
-        return true;
-    default:
-        return false;
-    }
+    const struct matrix_functions *matrix = format_of(w->dtype)->matrix;
+    if (matrix->panel_format)
+        matrix->panel_format(w, format);
+    return matrix->panel_format != NULL;
 }

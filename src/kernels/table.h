@@ -1,6 +1,6 @@
 /* table.h - the kernels that exist once per instruction set.
  *
- * Private to the room. kernel_table() is the one chosen for this processor;
+ * Private to the module. kernel_table() is the one chosen for this processor;
  * each instruction set fills in what it does better and takes the rest from the
  * plain-C table.
  *
@@ -58,6 +58,16 @@ struct panel {
     float *min;
 };
 
+/* Put n integers of one row, from column `col` on, in their places. */
+static inline void panel_place(const struct panel *out, size_t row, size_t col, const uint8_t *q,
+                               size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t k = col + i;
+        out->q[k / 4 * (PANEL_ROWS * 4) + row * 4 + k % 4] = q[i];
+    }
+}
+
 /* Activations of up to TILE_TOKENS rows, from some column on. */
 struct act_tile {
     const int8_t *q[TILE_TOKENS];     /* [cols] */
@@ -112,7 +122,7 @@ struct kernel_table {
     void (*float_dots)(enum dtype dtype, const void *const *w, size_t n_w, size_t step,
                        const float *const *x, size_t n_x, size_t n, float *acc);
     float (*lanes_sum)(const float *acc);
-    /* whether unpack reads the panels of this format that matrix_prepare packs */
+    /* whether unpack (or float_dots) reads what matrix_prepare packs of such a matrix */
     bool (*reads_packed)(const struct matrix *w);
     /* n elements (whole blocks) of any format to floats. */
     void (*decode)(enum dtype dtype, const void *blocks, float *out, size_t n);

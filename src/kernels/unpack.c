@@ -4,6 +4,7 @@
  * Source: the GGUF formats' definition (ggml's documentation of its blocks) and
  * OCP Microscaling v1.0 for E2M1 and E8M0. */
 #include "kernels/blocks.h"
+#include "kernels/format.h"
 
 #include <string.h>
 
@@ -35,7 +36,7 @@ static void nibbles_through(const int8_t table[16], const uint8_t *qs, int half,
 }
 
 /* 0 d; 2 bits: 1 is +d, 0 is -d */
-static void unpack_q1_0(const uint8_t *b, struct block_ints *out)
+void unpack_q1_0(const uint8_t *b, struct block_ints *out)
 {
     fill_scale(out, 4, load_f16(b));
     for (int i = 0; i < 128; i++)
@@ -43,7 +44,7 @@ static void unpack_q1_0(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 pairs of bits, less 1 */
-static void unpack_q2_0(const uint8_t *b, struct block_ints *out)
+void unpack_q2_0(const uint8_t *b, struct block_ints *out)
 {
     fill_scale(out, 2, load_f16(b));
     for (int i = 0; i < 64; i++)
@@ -51,14 +52,14 @@ static void unpack_q2_0(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 nibbles, less 8 */
-static void unpack_q4_0(const uint8_t *b, struct block_ints *out)
+void unpack_q4_0(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = load_f16(b);
     nibbles(b + 2, 16, 8, out->q);
 }
 
 /* 0 d; 2 m; 4 nibbles */
-static void unpack_q4_1(const uint8_t *b, struct block_ints *out)
+void unpack_q4_1(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = load_f16(b);
     out->min[0] = load_f16(b + 2);
@@ -72,7 +73,7 @@ static void add_fifth_bits(uint32_t bits, int8_t *q)
 }
 
 /* 0 d; 2 fifth bits; 6 nibbles; less 16 */
-static void unpack_q5_0(const uint8_t *b, struct block_ints *out)
+void unpack_q5_0(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = load_f16(b);
     nibbles(b + 6, 16, 16, out->q);
@@ -80,7 +81,7 @@ static void unpack_q5_0(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 m; 4 fifth bits; 8 nibbles */
-static void unpack_q5_1(const uint8_t *b, struct block_ints *out)
+void unpack_q5_1(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = load_f16(b);
     out->min[0] = load_f16(b + 2);
@@ -89,21 +90,21 @@ static void unpack_q5_1(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 bytes */
-static void unpack_q8_0(const uint8_t *b, struct block_ints *out)
+void unpack_q8_0(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = load_f16(b);
     memcpy(out->q, b + 2, 32);
 }
 
 /* 0 d; 2 d times the sum; 4 bytes */
-static void unpack_q8_1(const uint8_t *b, struct block_ints *out)
+void unpack_q8_1(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = load_f16(b);
     memcpy(out->q, b + 4, 32);
 }
 
 /* 0 d (F32); 4 bytes; 260 sums of each sixteen */
-static void unpack_q8_k(const uint8_t *b, struct block_ints *out)
+void unpack_q8_k(const uint8_t *b, struct block_ints *out)
 {
     uint32_t bits = load_u32(b);
     float d;
@@ -119,7 +120,7 @@ static int two_bits(const uint8_t *qs, int i)
 }
 
 /* 0 scales (low nibble) and mins (high); 16 bits; 80 d; 82 dmin */
-static void unpack_q2_k(const uint8_t *b, struct block_ints *out)
+void unpack_q2_k(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b + 80), dmin = load_f16(b + 82);
     for (int j = 0; j < 16; j++) {
@@ -131,7 +132,7 @@ static void unpack_q2_k(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 high bits (clear: less 4); 32 low bits; 96 scales; 108 d */
-static void unpack_q3_k(const uint8_t *b, struct block_ints *out)
+void unpack_q3_k(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b + 108);
     for (int j = 0; j < 16; j++)
@@ -152,7 +153,7 @@ static void k4_scales(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 dmin; 4 scales and mins; 16 nibbles, 64 elements to 32 bytes */
-static void unpack_q4_k(const uint8_t *b, struct block_ints *out)
+void unpack_q4_k(const uint8_t *b, struct block_ints *out)
 {
     k4_scales(b, out);
     for (int j = 0; j < 4; j++)
@@ -160,7 +161,7 @@ static void unpack_q4_k(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 dmin; 4 scales and mins; 16 fifth bits; 48 nibbles */
-static void unpack_q5_k(const uint8_t *b, struct block_ints *out)
+void unpack_q5_k(const uint8_t *b, struct block_ints *out)
 {
     k4_scales(b, out);
     for (int j = 0; j < 4; j++)
@@ -170,7 +171,7 @@ static void unpack_q5_k(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 low nibbles; 128 high pairs of bits; 192 scales; 208 d; less 32 */
-static void unpack_q6_k(const uint8_t *b, struct block_ints *out)
+void unpack_q6_k(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b + 208);
     for (int j = 0; j < 16; j++)
@@ -200,7 +201,7 @@ static void point(uint64_t coordinates, unsigned signs, int n, int8_t *q)
 }
 
 /* 0 d; 2 for each 32: four points, then four sevens of signs and a scale */
-static void unpack_iq2_xxs(const uint8_t *b, struct block_ints *out)
+void unpack_iq2_xxs(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b);
     for (int j = 0; j < 8; j++) {
@@ -213,7 +214,7 @@ static void unpack_iq2_xxs(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 nine bits of point and seven of signs for each 8; 66 scales */
-static void unpack_iq2_xs(const uint8_t *b, struct block_ints *out)
+void unpack_iq2_xs(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b);
     for (int j = 0; j < 16; j++) {
@@ -227,7 +228,7 @@ static void unpack_iq2_xs(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 low bits of points; 34 signs; 66 high bits of points; 74 scales */
-static void unpack_iq2_s(const uint8_t *b, struct block_ints *out)
+void unpack_iq2_s(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b);
     for (int j = 0; j < 16; j++) {
@@ -241,7 +242,7 @@ static void unpack_iq2_s(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 points of four; 66 for each 32: four sevens of signs and a scale */
-static void unpack_iq3_xxs(const uint8_t *b, struct block_ints *out)
+void unpack_iq3_xxs(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b);
     for (int j = 0; j < 8; j++) {
@@ -255,7 +256,7 @@ static void unpack_iq3_xxs(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 low bits of points; 66 high bits; 74 signs; 106 scales */
-static void unpack_iq3_s(const uint8_t *b, struct block_ints *out)
+void unpack_iq3_s(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b);
     for (int j = 0; j < 8; j++)
@@ -279,7 +280,7 @@ static void ternary_point(unsigned index, bool down, int8_t *q)
 
 /* 0 d; 2 low bits of points; 34 for each 32: four threes of high bits, a scale,
  * the direction */
-static void unpack_iq1_s(const uint8_t *b, struct block_ints *out)
+void unpack_iq1_s(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b);
     for (int j = 0; j < 8; j++) {
@@ -293,7 +294,7 @@ static void unpack_iq1_s(const uint8_t *b, struct block_ints *out)
 
 /* 0 low bits of points; 32 nibbles of three high bits and a direction; 48
  * threes of scales, and in the top nibbles of their four words d */
-static void unpack_iq1_m(const uint8_t *b, struct block_ints *out)
+void unpack_iq1_m(const uint8_t *b, struct block_ints *out)
 {
     const uint8_t *s = b + 48;
     float d = f16_to_f32((uint16_t)(load_u16(s) >> 12 | (load_u16(s + 2) >> 12) << 4 |
@@ -309,14 +310,14 @@ static void unpack_iq1_m(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 d; 2 nibbles into a table */
-static void unpack_iq4_nl(const uint8_t *b, struct block_ints *out)
+void unpack_iq4_nl(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = load_f16(b);
     nibbles_through(iq4_values, b + 2, 16, out->q);
 }
 
 /* 0 d; 2 high bits of scales; 4 low bits; 8 nibbles into a table */
-static void unpack_iq4_xs(const uint8_t *b, struct block_ints *out)
+void unpack_iq4_xs(const uint8_t *b, struct block_ints *out)
 {
     float d = load_f16(b);
     unsigned high = load_u16(b + 2);
@@ -335,7 +336,7 @@ static int8_t trit(uint8_t byte, int n)
 }
 
 /* 0 five trits to a byte, 32 and then 16 bytes apart; 48 four trits; 52 d */
-static void unpack_tq1_0(const uint8_t *b, struct block_ints *out)
+void unpack_tq1_0(const uint8_t *b, struct block_ints *out)
 {
     fill_scale(out, 8, load_f16(b + 52));
     for (int i = 0; i < 160; i++)
@@ -347,7 +348,7 @@ static void unpack_tq1_0(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 pairs of bits, less 1; 64 d */
-static void unpack_tq2_0(const uint8_t *b, struct block_ints *out)
+void unpack_tq2_0(const uint8_t *b, struct block_ints *out)
 {
     fill_scale(out, 8, load_f16(b + 64));
     for (int i = 0; i < 256; i++)
@@ -355,31 +356,17 @@ static void unpack_tq2_0(const uint8_t *b, struct block_ints *out)
 }
 
 /* 0 exponent; 1 E2M1 */
-static void unpack_mxfp4(const uint8_t *b, struct block_ints *out)
+void unpack_mxfp4(const uint8_t *b, struct block_ints *out)
 {
     out->scale[0] = e8m0_to_f32(b[0]) * 0.5f;
     nibbles_through(e2m1_doubled, b + 1, 16, out->q);
 }
 
 /* 0 E4M3 scales; 4 E2M1, 16 elements to 8 bytes */
-static void unpack_nvfp4(const uint8_t *b, struct block_ints *out)
+void unpack_nvfp4(const uint8_t *b, struct block_ints *out)
 {
     for (int j = 0; j < 4; j++) {
         out->scale[j] = ue4m3_to_f32(b[j]) * 0.5f;
         nibbles_through(e2m1_doubled, b + 4 + 8 * j, 8, out->q + 16 * j);
     }
-}
-
-static const struct block_format formats[DTYPE_COUNT] = {
-#define ROW(dtype, name, len, sub_len, has_min, offset, max)                                       \
-    [DTYPE_##dtype] = {len, sub_len, has_min, offset, max, unpack_##name},
-    BLOCK_FORMATS(ROW)
-#undef ROW
-        [DTYPE_Q8_1] = {32, 32, false, 128, 255, unpack_q8_1},
-    [DTYPE_Q8_K] = {256, 32, false, 128, 255, unpack_q8_k},
-};
-
-const struct block_format *block_format(enum dtype dtype)
-{
-    return &formats[dtype];
 }

@@ -58,31 +58,39 @@ static bool scales_fit(const struct tensor_view *t, int64_t d0, int64_t d1, int6
     return t->dims[0] == d0 && t->dims[1] == d1 && t->dims[2] == d2 && t->dims[3] == 1;
 }
 
+/* The format that config.json's "mode" names; without one, affine. */
+static bool mlx_format(const struct binder *b, const char *base, struct slice mode,
+                       enum dtype *dtype)
+{
+    struct str known = {0};
+    *dtype = DTYPE_MLX_AFFINE;
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        const char *name = dtype_info((enum dtype)i)->mlx_mode;
+        if (name && mode.len && slice_equal_text(mode, name))
+            *dtype = (enum dtype)i;
+        else if (name)
+            str_append_format(&known, "%s%s", known.len ? ", " : "", name);
+    }
+    bool ok = !mode.len || slice_equal_text(mode, dtype_info(*dtype)->mlx_mode);
+    if (!ok)
+        error_set(b->err, ERR_UNSUPPORTED,
+                  "%s: tensor '%s': quantization mode \"%.*s\" is not supported; these are: %s",
+                  b->source->path, base, (int)(mode.len < 40 ? mode.len : 40), mode.data,
+                  str_text(&known));
+    str_free(&known);
+    return ok;
+}
+
 static bool bind_mlx(const struct binder *b, const char *base, const struct tensor_view *weight,
                      const struct tensor_view *scales, int64_t n_rows, int64_t n_cols,
                      int32_t n_experts, struct matrix *m)
 {
-    static const struct {
-        const char *name;
-        enum matrix_kind kind;
-        int32_t bits, group;
-    } modes[] = {{"affine", MATRIX_MLX_AFFINE, 4, 64},
-                 {"mxfp4", MATRIX_MLX_MXFP4, 4, 32},
-                 {"mxfp8", MATRIX_MLX_MXFP8, 8, 32},
-                 {"nvfp4", MATRIX_MLX_NVFP4, 4, 16}};
     const json_t *settings = quantization_of(b, base);
-    struct slice mode = json_slice(json_object_get(settings, "mode"));
-    size_t i = 0;
-    if (mode.len)
-        for (i = 0; i < 4 && !slice_equal_text(mode, modes[i].name); i++)
-            ;
-    if (i == 4)
-        return error_set(b->err, ERR_UNSUPPORTED,
-                         "%s: tensor '%s': quantization mode \"%.*s\" is not supported; affine, "
-                         "mxfp4, mxfp8 and nvfp4 are",
-                         b->source->path, base, (int)(mode.len < 40 ? mode.len : 40), mode.data);
-    *m = (struct matrix){.kind = modes[i].kind,
-                         .dtype = DTYPE_U32,
+    enum dtype dtype;
+    if (!mlx_format(b, base, json_slice(json_object_get(settings, "mode")), &dtype))
+        return false;
+    const struct dtype_info *info = dtype_info(dtype);
+    *m = (struct matrix){.dtype = dtype,
                          .n_rows = (int32_t)n_rows,
                          .n_cols = (int32_t)n_cols,
                          .n_experts = n_experts,
@@ -90,8 +98,8 @@ static bool bind_mlx(const struct binder *b, const char *base, const struct tens
                          .n_bytes = weight->n_bytes,
                          .scale_dtype = scales->dtype,
                          .scales = scales->data};
-    if (!int_setting(settings, "bits", modes[i].bits, &m->bits) ||
-        !int_setting(settings, "group_size", modes[i].group, &m->group_size))
+    if (!int_setting(settings, "bits", info->bits, &m->bits) ||
+        !int_setting(settings, "group_size", info->group_len, &m->group_size))
         return fails(b, base, "config.json's bits or group_size make no sense");
     if (n_cols % m->group_size || n_cols * m->bits % 32)
         return fails(b, base, "its columns are no whole number of groups");
@@ -102,7 +110,7 @@ static bool bind_mlx(const struct binder *b, const char *base, const struct tens
                          "that %" PRId64 " x %" PRId64 " calls for",
                          b->source->path, base, m->bits, m->group_size, n_rows, n_cols);
     size_t biases_bytes = 0;
-    if (m->kind == MATRIX_MLX_AFFINE) {
+    if (info->has_biases) {
         const struct tensor_view *biases = part(b, base, ".biases");
         if (!biases)
             return fails(b, base, "its .biases are missing");
@@ -140,8 +148,7 @@ static bool bind_f8(const struct binder *b, const char *base, const struct tenso
         return fails(b, base, "config.json's weight_block_size makes no sense");
     if (!scales_fit(weight, n_cols, n_rows, n_experts))
         return fails(b, base, "its shape does not fit the model's hyperparameters");
-    *m = (struct matrix){.kind = MATRIX_F8_SCALED,
-                         .dtype = DTYPE_F8_E4M3,
+    *m = (struct matrix){.dtype = DTYPE_F8_SCALED,
                          .n_rows = (int32_t)n_rows,
                          .n_cols = (int32_t)n_cols,
                          .n_experts = n_experts,
@@ -165,8 +172,7 @@ static bool bind_blocks(const struct binder *b, const char *base, const struct t
                 blocks->dims[3] == n_experts && scales_fit(scales, n_cols / 32, n_rows, n_experts);
     if (!fits)
         return fails(b, base, "its blocks do not have the shape that the hyperparameters call for");
-    *m = (struct matrix){.kind = MATRIX_MLX_MXFP4,
-                         .dtype = DTYPE_U32,
+    *m = (struct matrix){.dtype = DTYPE_MLX_MXFP4,
                          .n_rows = (int32_t)n_rows,
                          .n_cols = (int32_t)n_cols,
                          .n_experts = n_experts,
@@ -190,14 +196,15 @@ bool bind_quantized(const struct binder *b, const char *base, const struct tenso
         return scales ? bind_blocks(b, base, weight, scales, n_rows, n_cols, n_experts, m)
                       : fails(b, base, "its _scales are missing");
     }
-    if (weight->dtype == DTYPE_U32 && (scales = part(b, base, ".scales")))
+    if (weight->dtype == dtype_info(DTYPE_MLX_AFFINE)->stored &&
+        (scales = part(b, base, ".scales")))
         return bind_mlx(b, base, weight, scales, n_rows, n_cols, n_experts, m);
-    if (weight->dtype == DTYPE_F8_E4M3 && ((scales = part(b, base, ".weight_scale_inv")) ||
-                                           (scales = part(b, base, ".weight_scale"))))
+    bool is_f8 = weight->dtype == dtype_info(DTYPE_F8_SCALED)->stored;
+    if (is_f8 && ((scales = part(b, base, ".weight_scale_inv")) ||
+                  (scales = part(b, base, ".weight_scale"))))
         return bind_f8(b, base, weight, scales, n_rows, n_cols, n_experts, m);
     const json_t *config = json_object_get(b->source->config, "quantization_config");
-    if (weight->dtype == DTYPE_F8_E4M3 &&
-        slice_equal(json_slice(json_object_get(config, "quant_method")), SLICE("fp8")))
+    if (is_f8 && slice_equal(json_slice(json_object_get(config, "quant_method")), SLICE("fp8")))
         return error_set(b->err, ERR_NOT_FOUND, "%s: missing tensor '%s.weight_scale_inv'",
                          b->source->path, base);
     *is_quantized = false;

@@ -1,6 +1,8 @@
 /* kv.c - the KV cache: cells, and the sequences that hold them. */
 #include "model/kv.h"
 
+#include "base/str.h"
+
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -57,20 +59,25 @@ static bool map_layers(struct kv_cache *kv, struct error *err)
     return true;
 }
 
+static bool refuse_type(enum dtype dtype, const char *what, struct error *err)
+{
+    struct str names = {0};
+    for (int i = 0; i < DTYPE_COUNT; i++) {
+        const struct dtype_info *info = dtype_info((enum dtype)i);
+        if (info->is_cache)
+            str_append_format(&names, "%s%s", names.len ? ", " : "", info->name);
+    }
+    error_set(err, ERR_INVALID, "%s is not a type for the %s cache; these are: %s",
+              dtype_info(dtype)->name, what, str_text(&names));
+    str_free(&names);
+    return false;
+}
+
 static bool row_bytes(enum dtype dtype, int32_t head_dim, const char *what, size_t *bytes,
                       struct error *err)
 {
-    static const enum dtype allowed[] = {DTYPE_F32,    DTYPE_F16,  DTYPE_BF16,
-                                         DTYPE_Q8_0,   DTYPE_Q4_0, DTYPE_Q4_1,
-                                         DTYPE_IQ4_NL, DTYPE_Q5_0, DTYPE_Q5_1};
-    bool known = false;
-    for (size_t i = 0; i < sizeof allowed / sizeof *allowed; i++)
-        known |= allowed[i] == dtype;
-    if (!known)
-        return error_set(err, ERR_INVALID,
-                         "%s is no type for the %s cache; f32, f16, bf16, q8_0, q4_0, q4_1, "
-                         "iq4_nl, q5_0 and q5_1 are",
-                         dtype_info(dtype)->name, what);
+    if (!dtype_info(dtype)->is_cache)
+        return refuse_type(dtype, what, err);
     if (!dtype_bytes(dtype, (uint64_t)head_dim, bytes))
         return error_set(err, ERR_INVALID,
                          "the model's heads are %d wide, no multiple of the %d that a %s cache of "

@@ -128,9 +128,10 @@ static const char *ftype_of_folder(const struct model *m, const json_t *config, 
     }
     const struct layer *l = &m->w.layers[0];
     const struct matrix *w = &l->out.matrix;
-    if (w->kind == MATRIX_F8_SCALED)
-        return "F8_E4M3";
-    return w->dtype == DTYPE_F32 ? "all F32" : w->dtype == DTYPE_F16 ? "F16" : "BF16";
+    const struct dtype_info *info = dtype_info(w->dtype);
+    if (info->is_scaled)
+        info = dtype_info(info->stored);
+    return w->dtype == DTYPE_F32 ? "all F32" : info->safetensors;
 }
 
 static const char *count_label(uint64_t n, struct arena *arena)

@@ -31,12 +31,14 @@ static const struct {
 };
 
 /* Which types a mix has: of most matrices, of v and down in the layers that
- * matter most, and of the output. A plain type's row is made on the fly. */
-static const struct mix {
+ * matter most, and of the output. A format's own is made from its row (uniform_mix). */
+struct mix {
     const char *name;
     enum dtype base, more, output;
     uint32_t ftype;
-} mixes[] = {
+};
+
+static const struct mix mixes[] = {
     {"q2_k", DTYPE_Q2_K, DTYPE_Q3_K, DTYPE_Q6_K, 10},
     {"q3_k_s", DTYPE_Q3_K, DTYPE_Q3_K, DTYPE_Q6_K, 11},
     {"q3_k_m", DTYPE_Q3_K, DTYPE_Q4_K, DTYPE_Q6_K, 12},
@@ -46,31 +48,10 @@ static const struct mix {
     {"q5_k_s", DTYPE_Q5_K, DTYPE_Q5_K, DTYPE_Q6_K, 16},
     {"q5_k_m", DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_Q6_K, 17},
     {"q5_k", DTYPE_Q5_K, DTYPE_Q6_K, DTYPE_Q6_K, 17},
-    {"f32", DTYPE_F32, DTYPE_F32, DTYPE_F32, 0},
-    {"f16", DTYPE_F16, DTYPE_F16, DTYPE_F16, 1},
-    {"bf16", DTYPE_BF16, DTYPE_BF16, DTYPE_BF16, 32},
-    {"q4_0", DTYPE_Q4_0, DTYPE_Q4_0, DTYPE_Q6_K, 2},
-    {"q4_1", DTYPE_Q4_1, DTYPE_Q4_1, DTYPE_Q6_K, 3},
-    {"q5_0", DTYPE_Q5_0, DTYPE_Q5_0, DTYPE_Q6_K, 8},
-    {"q5_1", DTYPE_Q5_1, DTYPE_Q5_1, DTYPE_Q6_K, 9},
-    {"q8_0", DTYPE_Q8_0, DTYPE_Q8_0, DTYPE_Q8_0, 7},
     {"q6_k", DTYPE_Q6_K, DTYPE_Q6_K, DTYPE_Q6_K, 18},
-    {"iq4_nl", DTYPE_IQ4_NL, DTYPE_IQ4_NL, DTYPE_Q6_K, 25},
-    {"iq4_xs", DTYPE_IQ4_XS, DTYPE_IQ4_XS, DTYPE_Q6_K, 30},
-    {"iq3_s", DTYPE_IQ3_S, DTYPE_IQ3_S, DTYPE_Q6_K, 26},
-    {"iq3_xxs", DTYPE_IQ3_XXS, DTYPE_IQ3_XXS, DTYPE_Q6_K, 23},
-    {"iq2_s", DTYPE_IQ2_S, DTYPE_IQ2_S, DTYPE_Q6_K, 28},
-    {"iq2_xs", DTYPE_IQ2_XS, DTYPE_IQ2_XS, DTYPE_Q6_K, 20},
-    {"iq2_xxs", DTYPE_IQ2_XXS, DTYPE_IQ2_XXS, DTYPE_Q6_K, 19},
-    {"iq1_s", DTYPE_IQ1_S, DTYPE_IQ1_S, DTYPE_Q6_K, 24},
-    {"iq1_m", DTYPE_IQ1_M, DTYPE_IQ1_M, DTYPE_Q6_K, 31},
-    {"tq1_0", DTYPE_TQ1_0, DTYPE_TQ1_0, DTYPE_Q6_K, 36},
-    {"tq2_0", DTYPE_TQ2_0, DTYPE_TQ2_0, DTYPE_Q6_K, 37},
-    {"q1_0", DTYPE_Q1_0, DTYPE_Q1_0, DTYPE_Q6_K, 40},
-    {"q2_0", DTYPE_Q2_0, DTYPE_Q2_0, DTYPE_Q6_K, 41},
-    {"mxfp4", DTYPE_MXFP4, DTYPE_MXFP4, DTYPE_Q6_K, 38},
-    {"nvfp4", DTYPE_NVFP4, DTYPE_NVFP4, DTYPE_Q6_K, 39},
 };
+
+enum { N_MIXES = sizeof mixes / sizeof *mixes };
 
 static const struct {
     const char *name;
@@ -158,34 +139,62 @@ static bool find_size(struct synthetic *s, const char *family, const char *name,
                      name, family, model_synthetic_sizes());
 }
 
-const char *model_synthetic_type(size_t i)
+/* The output of a format that has fewer bits than Q6_K is Q6_K. */
+static struct mix uniform_mix(enum dtype dtype)
 {
-    return i < sizeof mixes / sizeof *mixes ? mixes[i].name : NULL;
+    const struct dtype_info *info = dtype_info(dtype), *least = dtype_info(DTYPE_Q6_K);
+    bool is_fine = info->block_bytes * least->block_len >= least->block_bytes * info->block_len;
+    return (struct mix){info->name, dtype, dtype, is_fine ? dtype : DTYPE_Q6_K,
+                        (uint32_t)info->file_type};
 }
 
-static const struct mix *find_mix(struct synthetic *s, const char *name, struct error *err)
+/* Mix i: those of the table, then the formats that whole files are made of. */
+static bool mix_at(size_t i, struct mix *mix)
 {
-    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
-        if (strcmp(mixes[i].name, name) == 0) {
-            s->type = mixes[i].name;
-            s->ftype = mixes[i].ftype;
-            return &mixes[i];
+    if (i < N_MIXES) {
+        *mix = mixes[i];
+        return true;
+    }
+    i -= N_MIXES;
+    for (int d = 0; d < DTYPE_COUNT; d++) {
+        if (dtype_info((enum dtype)d)->file_type >= 0 && i-- == 0) {
+            *mix = uniform_mix((enum dtype)d);
+            return true;
+        }
+    }
+    return false;
+}
+
+const char *model_synthetic_type(size_t i)
+{
+    struct mix mix;
+    return mix_at(i, &mix) ? mix.name : NULL;
+}
+
+static bool find_mix(struct synthetic *s, const char *name, struct mix *mix, struct error *err)
+{
+    for (size_t i = 0; mix_at(i, mix); i++)
+        if (strcmp(mix->name, name) == 0) {
+            s->type = mix->name;
+            s->ftype = mix->ftype;
+            return true;
         }
     for (size_t i = 0; i < sizeof mlx_types / sizeof *mlx_types; i++)
         if (strcmp(mlx_types[i].name, name) == 0) {
             s->type = mlx_types[i].name;
             s->mlx_bits = mlx_types[i].bits;
-            return &mixes[0];
+            *mix = mixes[0];
+            return true;
         }
     struct str names = {0};
-    for (size_t i = 0; i < sizeof mixes / sizeof *mixes; i++)
-        str_append_format(&names, "%s, ", mixes[i].name);
+    for (size_t i = 0; mix_at(i, mix); i++)
+        str_append_format(&names, "%s, ", mix->name);
     for (size_t i = 0; i < sizeof mlx_types / sizeof *mlx_types; i++)
         str_append_format(&names, "%s%s", i ? ", " : "", mlx_types[i].name);
     error_set(err, ERR_INVALID, "synthetic model: there is no type '%s'; there are %s", name,
               str_text(&names));
     str_free(&names);
-    return NULL;
+    return false;
 }
 
 /* ---- tensors ---------------------------------------------------------------------------- */
@@ -358,18 +367,18 @@ bool synthetic_parse(const char *spec, struct synthetic *s, struct error *err)
         return false;
     if (!take(&at, part, sizeof part))
         part[0] = '\0';
-    const struct mix *mix = find_mix(s, part, err);
-    if (!mix)
+    struct mix mix;
+    if (!find_mix(s, part, &mix, err))
         return false;
     while (*at)
         if (!take(&at, part, sizeof part) || !set_key(s, part, err))
             return false;
-    if (!check(s, mix, err))
+    if (!check(s, &mix, err))
         return false;
     s->tensors = calloc((size_t)s->n_layers * 23 + 8, sizeof *s->tensors);
     if (!s->tensors)
         return error_memory(err);
-    (synthetic_is_bert(s) ? lay_out_bert : lay_out)(s, mix);
+    (synthetic_is_bert(s) ? lay_out_bert : lay_out)(s, &mix);
     return true;
 }
 

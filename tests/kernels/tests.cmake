@@ -1,7 +1,7 @@
 # The kernels' tests once more on each lesser instruction set: on a machine
 # without the one named, MLXCEL_ISA falls back to what there is.
 foreach(isa generic avx2)
-  foreach(test matmul attention rows)
+  foreach(test format matmul attention rows)
     if(TARGET unit_kernels_${test})
       add_test(NAME kernels.${test}.${isa} COMMAND unit_kernels_${test})
       set_tests_properties(kernels.${test}.${isa} PROPERTIES

@@ -35,7 +35,7 @@ command -v "$ar" >/dev/null || ar=ar
 "$ar" rcs "$folder/libkernels.a" "$folder"/*.o
 
 # The tests, with a small cmocka of their own.
-tests="table matmul attention rows not_finite"
+tests="table format matmul attention rows not_finite"
 for name in $tests; do
     compile "test_$name" "$source/tests/unit/kernels/${name}_test.c" -O1 \
         -I"$source/tests" -I"$source/tests/kernels/aarch64"

@@ -1,7 +1,7 @@
 /* matmul_test.c - products with every format, against decoded weights. */
 #include "unit/unit.h"
 
-#include "kernels/kernels.h"
+#include "kernels/table.h"
 
 #include <math.h>
 #include <string.h>
@@ -55,23 +55,20 @@ static struct matrix scaled_kind(size_t i)
     static const int32_t bits[] = {2, 3, 4, 5, 6, 8}, groups[] = {32, 64, 128};
     static const enum dtype types[] = {DTYPE_F32, DTYPE_F16, DTYPE_BF16};
     static const struct matrix others[] = {
-        {.kind = MATRIX_MLX_MXFP4, .dtype = DTYPE_U32, .scale_dtype = DTYPE_U8},
-        {.kind = MATRIX_MLX_MXFP8, .dtype = DTYPE_U32, .scale_dtype = DTYPE_U8},
-        {.kind = MATRIX_MLX_NVFP4, .dtype = DTYPE_U32, .scale_dtype = DTYPE_U8, .scale = 0.5f},
-        {.kind = MATRIX_F8_SCALED,
-         .dtype = DTYPE_F8_E4M3,
+        {.dtype = DTYPE_MLX_MXFP4, .scale_dtype = DTYPE_U8},
+        {.dtype = DTYPE_MLX_MXFP8, .scale_dtype = DTYPE_U8},
+        {.dtype = DTYPE_MLX_NVFP4, .scale_dtype = DTYPE_U8, .scale = 0.5f},
+        {.dtype = DTYPE_F8_SCALED,
          .scale_dtype = DTYPE_F32,
          .block_rows = 16,
          .block_cols = 48},
-        {.kind = MATRIX_F8_SCALED,
-         .dtype = DTYPE_F8_E4M3,
+        {.dtype = DTYPE_F8_SCALED,
          .scale_dtype = DTYPE_BF16,
          .block_rows = 1,
          .block_cols = 1 << 20}};
     if (i >= 54)
         return others[i - 54];
-    return (struct matrix){.kind = MATRIX_MLX_AFFINE,
-                           .dtype = DTYPE_U32,
+    return (struct matrix){.dtype = DTYPE_MLX_AFFINE,
                            .scale_dtype = types[i % 3],
                            .bits = bits[i / 9],
                            .group_size = groups[i / 3 % 3]};
@@ -86,14 +83,14 @@ static void make_scaled(struct matrix *w, size_t kind, int32_t n_rows, int32_t n
     w->n_cols = n_cols;
     w->n_experts = n_experts;
     size_t rows = (size_t)n_rows * (size_t)n_experts, n = rows * (size_t)n_cols;
-    bool affine = w->kind == MATRIX_MLX_AFFINE, f8 = w->kind == MATRIX_F8_SCALED;
-    w->n_bytes = affine ? n / 8 * (size_t)w->bits : n / (f8 || w->kind == MATRIX_MLX_MXFP8 ? 1 : 2);
+    bool affine = w->dtype == DTYPE_MLX_AFFINE, f8 = w->dtype == DTYPE_F8_SCALED;
+    w->n_bytes = affine ? n / 8 * (size_t)w->bits : n / (f8 || w->dtype == DTYPE_MLX_MXFP8 ? 1 : 2);
     uint8_t *data = malloc(w->n_bytes);
     assert_non_null(data);
     /* An F8 of all ones is no number. */
-    fill_bytes(data, w->n_bytes, 0, f8 || w->kind == MATRIX_MLX_MXFP8 ? 0x7E : 0xFF);
+    fill_bytes(data, w->n_bytes, 0, f8 || w->dtype == DTYPE_MLX_MXFP8 ? 0x7E : 0xFF);
     w->data = data;
-    size_t group = affine ? (size_t)w->group_size : w->kind == MATRIX_MLX_NVFP4 ? 16 : 32;
+    size_t group = affine ? (size_t)w->group_size : w->dtype == DTYPE_MLX_NVFP4 ? 16 : 32;
     size_t n_scales = n / group;
     if (f8)
         n_scales = ((size_t)n_rows + (size_t)w->block_rows - 1) / (size_t)w->block_rows *
@@ -106,10 +103,10 @@ static void make_scaled(struct matrix *w, size_t kind, int32_t n_rows, int32_t n
     if (w->scale_dtype != DTYPE_U8) {
         dtype_fill_random(w->scale_dtype, scales, n_scales, f8 ? 0.01f : 1.0f, &seed);
         dtype_fill_random(w->scale_dtype, biases, n_scales, 1.0f, &seed);
-    } else if (w->kind == MATRIX_MLX_NVFP4) {
+    } else if (w->dtype == DTYPE_MLX_NVFP4) {
         fill_bytes(scales, n_scales, 0x20, 0x48); /* E4M3: 1/8 to 4 */
     } else {
-        unsigned low = w->kind == MATRIX_MLX_MXFP8 ? 117 : 124;
+        unsigned low = w->dtype == DTYPE_MLX_MXFP8 ? 117 : 124;
         fill_bytes(scales, n_scales, low, low + 5); /* powers of two */
     }
     w->scales = scales;
@@ -157,9 +154,8 @@ static void check_close(const struct matrix *w, int32_t expert, const float *x, 
     size_t n = (size_t)w->n_cols;
     float *row = malloc(n * sizeof *row);
     /* An activation of at most 1 is off by at most 1/254. */
-    bool rounds = w->kind == MATRIX_PLAIN
-                      ? dtype_info(w->dtype)->is_quantized
-                      : w->kind != MATRIX_F8_SCALED && w->kind != MATRIX_MLX_MXFP8;
+    struct panel_format format;
+    bool rounds = panel_format_of(w, &format);
     double tolerance = rounds ? 5.0 / 254 : 1e-5;
     for (int32_t r = 0; r < w->n_rows; r++) {
         double size;
@@ -185,7 +181,7 @@ static void check_product(const struct matrix *w, size_t n_x, struct worker_pool
 
 static bool is_float(enum dtype dtype)
 {
-    return dtype != DTYPE_BOOL && !(dtype >= DTYPE_I8 && dtype <= DTYPE_U64);
+    return !dtype_info(dtype)->is_scaled && dtype != DTYPE_BOOL && !(dtype >= DTYPE_I8 && dtype <= DTYPE_U64);
 }
 
 /* Whatever the format, a product is that of the decoded weights. */
