@@ -174,7 +174,7 @@ static bool take_grammar(struct api *api, struct error *err)
     } else if (from->json_schema) {
         struct str gbnf = {0};
         json_t *schema = json_parse(slice_of(from->json_schema), err);
-        bool ok = schema && schema_to_grammar(schema, NULL, &gbnf, err);
+        bool ok = schema && schema_to_grammar(schema, NULL, &gbnf, NULL, err);
         json_decref(schema);
         const char *copy = ok ? arena_duplicate(&api->arena, str_slice(&gbnf)) : NULL;
         api->sampling.grammar = (struct slice){copy, copy ? gbnf.len : 0};

@@ -190,7 +190,9 @@ static bool read_grammar(struct reading *r, const char *name, const json_t *valu
     (void)value;
     if (json_object_get(r->body, "json_schema") && !grammar) {
         struct str gbnf = {0};
-        if (!schema_to_grammar(json_object_get(r->body, "json_schema"), r->budget, &gbnf, err)) {
+        /* In the schema's order, as the grammar that the answer shows. */
+        if (!schema_to_grammar(json_object_get(r->body, "json_schema"), r->budget, &gbnf, NULL,
+                               err)) {
             str_free(&gbnf);
             if (err->code != ERR_MEMORY && err->code != ERR_CANCELLED)
                 err->code = ERR_INVALID;

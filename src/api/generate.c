@@ -432,13 +432,22 @@ static bool submit(struct flight *f, struct prompts *prompts, const json_t *body
     return ok;
 }
 
+/* Beside the grammar's text, which the body has: what must not come from a client. */
+static bool take_objects(struct generation *g, const struct chat_prompt *chat, struct error *err)
+{
+    struct slice objects = str_slice(&chat->grammar_objects);
+    const char *copy = arena_duplicate(&g->arena, objects);
+    g->sampling.grammar_objects = (struct slice){copy, copy ? objects.len : 0};
+    return copy || error_memory(err);
+}
+
 /* Everything up to the last job's submission. */
 static bool start(struct flight *f, const json_t *body, struct budget *budget,
-                  struct prompts *prompts, struct chat_parser *parser, struct error *err)
+                  struct prompts *prompts, const struct chat_prompt *chat, struct error *err)
 {
     const struct tokenizer *tok = engine_tokenizer(f->api->engine);
     f->g = generation_parse(f->api, body, budget, err);
-    if (!f->g)
+    if (!f->g || (chat && !take_objects(f->g, chat, err)))
         return false;
     f->jobs = calloc(prompts->n, sizeof(struct engine_job *));
     f->prompt_texts = calloc(prompts->n, sizeof *f->prompt_texts);
@@ -452,7 +461,7 @@ static bool start(struct flight *f, const json_t *body, struct budget *budget,
             if (!text_decode(tok, prompts->data[i].data, prompts->data[i].n, TEXT_SHOW_SPECIAL,
                              &f->prompt_texts[i], err))
                 return false;
-    if (!prepare_results(f, parser, err))
+    if (!prepare_results(f, chat ? chat->parser : NULL, err))
         return false;
     struct slice conversation = http_header(f->x, "X-Conversation-Id");
     if (conversation.len > 0 && f->g->stream) {
@@ -465,7 +474,7 @@ static bool start(struct flight *f, const json_t *body, struct budget *budget,
 }
 
 void generate(struct http_exchange *x, struct api *api, enum surface surface, const json_t *body,
-              struct budget *budget, struct prompts *prompts, struct chat_parser *parser)
+              struct budget *budget, struct prompts *prompts, const struct chat_prompt *chat)
 {
     struct error err = {0};
     struct flight *f = calloc(1, sizeof *f);
@@ -479,7 +488,7 @@ void generate(struct http_exchange *x, struct api *api, enum surface surface, co
     f->surface = surface;
     random_id("chatcmpl-", f->completion_id, sizeof f->completion_id);
     http_continue(x, flight_step, f, flight_release);
-    if (!start(f, body, budget, prompts, parser, &err)) {
+    if (!start(f, body, budget, prompts, chat, &err)) {
         /* One prompt refused refuses the request. */
         if (err.code == ERR_CANCELLED)
             end_unwanted(f);
@@ -507,7 +516,7 @@ void generate_chat(struct http_exchange *x, struct api *api, enum surface surfac
     prompts.data = calloc(1, sizeof *prompts.data);
     if ((prompts.data || error_memory(&err)) &&
         chat_body_tokens(api, &chat, &budget, &prompts.data[0], &err)) {
-        generate(x, api, surface, chat.fields, &budget, &prompts, chat.prompt.parser);
+        generate(x, api, surface, chat.fields, &budget, &prompts, &chat.prompt);
     } else {
         reply_error(x, &err);
         if (prompts.data)

@@ -190,9 +190,9 @@ enum surface {
 };
 
 /* Answer a completion. body: the native fields (borrowed); prompts: taken over;
- * parser: of a chat, NULL elsewhere; kept. */
+ * chat: what a conversation became (borrowed), NULL elsewhere. */
 void generate(struct http_exchange *x, struct api *api, enum surface surface, const json_t *body,
-              struct budget *budget, struct prompts *prompts, struct chat_parser *parser);
+              struct budget *budget, struct prompts *prompts, const struct chat_prompt *chat);
 /* A chat body in OpenAI's shape (borrowed), answered in a surface's shape. */
 void generate_chat(struct http_exchange *x, struct api *api, enum surface surface,
                    const json_t *body);

@@ -179,6 +179,7 @@ struct chat_prompt {
     enum chat_format format;
     struct str generation_prompt; /* the prompt's end that opens the answer */
     struct str grammar;           /* GBNF, or empty */
+    struct str grammar_objects;   /* what sampler_settings.grammar_objects is to be */
     bool grammar_lazy;            /* wait for a trigger */
     bool grammar_is_tool_calls;   /* made for tools or a response format here */
     struct chat_trigger *triggers;

@@ -291,6 +291,7 @@ void chat_prompt_free(struct chat_prompt *prompt)
     free(prompt->user);
     str_free(&prompt->generation_prompt);
     str_free(&prompt->grammar);
+    str_free(&prompt->grammar_objects);
     for (size_t i = 0; i < prompt->n_triggers; i++)
         free(prompt->triggers[i].value);
     free(prompt->triggers);
@@ -363,7 +364,8 @@ static bool apply_legacy(const struct chat_templates *templates, const struct ch
     if (!out->parser)
         return error_memory(err);
     if (request->json_schema)
-        return schema_to_grammar(request->json_schema, request->budget, &out->grammar, err);
+        return schema_to_grammar(request->json_schema, request->budget, &out->grammar,
+                                 &out->grammar_objects, err);
     return !request->grammar || str_append_text(&out->grammar, request->grammar) ||
            error_memory(err);
 }

@@ -157,9 +157,10 @@ bool peg_extract(const struct peg *g, struct slice text, bool anywhere, struct a
                  struct slice *parts);
 
 /* ---- Grammars ---- */
-/* The GBNF text; lazy: only of the trigger rules. budget may be NULL. */
+/* The GBNF text, and what grammar_builder_objects says of it; lazy: only of the trigger
+ * rules. budget may be NULL. */
 bool peg_to_grammar(const struct peg *g, bool lazy, struct budget *budget, struct str *out,
-                    struct error *err);
+                    struct str *objects, struct error *err);
 
 /* ---- Chat parsers ---- */
 /* Takes g over, also when it fails. */

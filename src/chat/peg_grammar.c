@@ -474,7 +474,7 @@ static void write_rules(struct writer *w, bool *written)
 }
 
 bool peg_to_grammar(const struct peg *g, bool lazy, struct budget *budget, struct str *out,
-                    struct error *err)
+                    struct str *objects, struct error *err)
 {
     struct error reason = {0};
     struct writer w = {.g = g,
@@ -491,7 +491,8 @@ bool peg_to_grammar(const struct peg *g, bool lazy, struct budget *budget, struc
         /* a few blanks: enough for any layout, too few to get stuck in */
         str_append_text(&w.rules, "p-space ::= | \" \" | \"\\n\"{1,2} [ \\t]{0,20}\n");
         ok = !w.failed && !w.rules.failed && str_append_slice(out, str_slice(&w.rules)) &&
-             grammar_builder_text(w.schemas, out, &reason);
+             grammar_builder_text(w.schemas, out, &reason) &&
+             grammar_builder_objects(w.schemas, objects);
     }
     if (!ok && err) {
         if (reason.code == ERR_NONE)

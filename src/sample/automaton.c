@@ -119,14 +119,21 @@ void closure_begin(struct automaton *a)
     }
 }
 
+static bool is_rule(const struct grammar *g, uint32_t at)
+{
+    return g->elements[at].type == ELEMENT_RULE || g->elements[at].type == ELEMENT_MEMBERS;
+}
+
 /* A stack whose top is a rule stands for one stack for each alternative. */
 static bool expand(struct automaton *a, uint32_t node)
 {
     const struct grammar *g = a->grammar;
-    uint32_t rest, rule = g->elements[a->nodes.data[node].element].value;
-    if (!node_after(a, node, &rest))
+    struct element top = g->elements[a->nodes.data[node].element];
+    uint32_t rest, first = top.type == ELEMENT_RULE ? g->rules[top.value] : 0;
+    if (!node_after(a, node, &rest) ||
+        (top.type == ELEMENT_MEMBERS && !members_rule(a, top.value, &first)))
         return false;
-    for (uint32_t at = g->rules[rule];; at++) {
+    for (uint32_t at = first;; at++) {
         uint32_t way = rest;
         if (!element_ends(g, at) && !node_intern(a, at, rest, &way))
             return false;
@@ -150,8 +157,7 @@ bool closure_add(struct automaton *a, uint32_t node)
         if (a->seen.data[node] == a->closure)
             continue;
         a->seen.data[node] = a->closure;
-        if (node > NODE_OPEN &&
-            a->grammar->elements[a->nodes.data[node].element].type == ELEMENT_RULE) {
+        if (node > NODE_OPEN && is_rule(a->grammar, a->nodes.data[node].element)) {
             if (!expand(a, node))
                 return false;
         } else if (a->found.n >= SET_MAX || !VEC_PUSH(&a->found, node)) {
@@ -555,7 +561,7 @@ static bool set_up(struct automaton *a)
             !VEC_PUSH(&a->seen, 0))
             return false;
     return VEC_PUSH(&a->sets, (struct stack_set){0, 0}) &&
-           VEC_PUSH(&a->states, (struct machine_state){0});
+           VEC_PUSH(&a->states, (struct machine_state){0}) && members_begin(a);
 }
 
 struct automaton *automaton_create(const struct vocab *vocab, struct grammar *g)
@@ -611,6 +617,9 @@ void automaton_free(struct automaton *a)
     VEC_FREE(&a->set_nodes);
     VEC_FREE(&a->states);
     VEC_FREE(&a->masks);
+    VEC_FREE(&a->member_sets);
+    VEC_FREE(&a->member_words);
+    free(a->member_index.slots);
     grammar_free(a->grammar);
     free(a);
 }

@@ -38,6 +38,15 @@ struct local_mask {
     uint32_t n_exits;
 };
 
+/* Members of an object that are still to come (automaton_members.c). */
+struct member_set {
+    uint32_t object;
+    uint32_t first_word; /* in member_words: a bitset of the object's members */
+    bool begins;         /* no member was read: no comma stands before the next */
+    bool owes;           /* a comma was read: a member must follow */
+    uint32_t elements;   /* the first of its rule; GRAMMAR_NONE: not written yet */
+};
+
 struct automaton {
     const struct vocab *vocab;
     struct grammar *grammar; /* owned */
@@ -55,6 +64,10 @@ struct automaton {
     size_t n_rows;
     VEC(struct local_mask) masks;
     size_t mask_words; /* of a bitset */
+    /* These stay when the tables are emptied: positions refer to their rules. */
+    VEC(struct member_set) member_sets;
+    VEC(uint64_t) member_words;
+    struct index_table member_index;
 };
 
 uint64_t index_mix(uint64_t x);
@@ -87,6 +100,12 @@ bool closure_finish(struct automaton *a, uint32_t *set);
 bool node_intern(struct automaton *a, uint32_t element, uint32_t parent, uint32_t *node);
 bool state_intern(struct automaton *a, uint32_t set, uint32_t partial, uint8_t n_missing,
                   uint32_t *state);
+
+/* The sets that the grammar's objects begin with. */
+bool members_begin(struct automaton *a);
+/* The first element of the rule that a set of members stands for, written when it is
+ * asked for the first time. False when out of memory or room. */
+bool members_rule(struct automaton *a, uint32_t set, uint32_t *first);
 
 /* The stack after its top element was matched. */
 bool node_after(struct automaton *a, uint32_t node, uint32_t *after);

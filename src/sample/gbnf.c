@@ -258,6 +258,17 @@ static bool rule_named(struct parser *p, struct slice name, uint32_t *rule)
     return true;
 }
 
+bool parser_find_rule(const struct parser *p, struct slice name, uint32_t *rule)
+{
+    if (p->symbols.n == 0)
+        return false;
+    size_t mask = p->symbols.n - 1, at = hash_name(name) & mask;
+    while (p->symbols.data[at].name.len && !slice_equal(p->symbols.data[at].name, name))
+        at = (at + 1) & mask;
+    *rule = p->symbols.data[at].rule;
+    return p->symbols.data[at].name.len > 0;
+}
+
 /* Count elements, and pay for some in advance. */
 static bool count_elements(struct parser *p, size_t n)
 {
@@ -730,13 +741,13 @@ static bool parse(struct parser *p, struct grammar *g)
     return check_defined(p) && find_root(p, g) && flatten(p, g) && check_recursion(p, g);
 }
 
-struct grammar *grammar_parse(const struct vocab *vocab, struct slice text, struct budget *budget,
-                              struct error *err)
+struct grammar *grammar_parse(const struct vocab *vocab, struct slice text, struct slice objects,
+                              struct budget *budget, struct error *err)
 {
     struct error ignored;
     struct parser p = {.vocab = vocab, .text = text, .budget = budget, .err = err ? err : &ignored};
     struct grammar *g = calloc(1, sizeof *g);
-    bool ok = g ? parse(&p, g) : no_memory(&p);
+    bool ok = g ? parse(&p, g) && grammar_take_objects(&p, objects, g) : no_memory(&p);
     if (ok) /* only the grammar itself stays */
         budget_return(budget,
                       p.n_paid * sizeof(struct element) + p.rules.n * RULE_BYTES + check_bytes(g));
@@ -761,13 +772,15 @@ void grammar_free(struct grammar *g)
     free(g->rules);
     free(g->classes);
     free(g->ranges);
+    free(g->objects);
+    free(g->members);
     free(g);
 }
 
 bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct budget *budget,
                    struct error *err)
 {
-    struct grammar *g = grammar_parse(vocab, gbnf, budget, err);
+    struct grammar *g = grammar_parse(vocab, gbnf, SLICE(""), budget, err);
     if (g)
         budget_return(budget, grammar_bytes(g));
     grammar_free(g);

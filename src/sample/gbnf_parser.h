@@ -39,6 +39,13 @@ bool parser_new_rule(struct parser *p, struct slice name, uint32_t *rule);
 /* Append an element. False with the error set. */
 bool parser_add(struct parser *p, struct rule_body *body, enum element_type type, uint32_t value);
 
+/* The rule of that name; false where there is none. */
+bool parser_find_rule(const struct parser *p, struct slice name, uint32_t *rule);
+
+/* Let the rules of objects (see grammar_builder_objects) take their members in any order
+ * (gbnf_objects.c). A line about rules that the grammar does not have is left out. */
+bool grammar_take_objects(struct parser *p, struct slice objects, struct grammar *g);
+
 /* Alternatives of a rule that are literals: kept apart while the others are
  * read, because lists of a hundred thousand words are common. */
 struct literal {

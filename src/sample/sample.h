@@ -145,6 +145,9 @@ struct sampler_settings {
     size_t n_logit_bias;
 
     struct slice grammar; /* GBNF; empty: none */
+    /* What grammar_builder_objects says of it, where it comes from a schema; may be
+     * empty: then all that it says stands in the order of its text. */
+    struct slice grammar_objects;
     bool grammar_lazy;    /* waits for a trigger */
     /* The grammar describes the whole answer (response format, tool calls) and
      * not only what is generated: prefill is fed to it first. */
@@ -250,12 +253,13 @@ bool grammar_check(const struct vocab *vocab, struct slice gbnf, struct budget *
  * alternatives that exclude each other, allOf, $ref within the schema, pattern,
  * format (date, time, date-time, uuid), minLength, maxLength, bounds of numbers.
  * Every text the grammar admits is valid; not every valid text is admitted.
- * Appends to out. ERR_INVALID, whose message begins "JSON schema conversion
+ * Appends to out, and to objects, where not NULL, what grammar_builder_objects has.
+ * ERR_INVALID, whose message begins "JSON schema conversion
  * failed:\n", names what cannot be honoured; ERR_LIMIT or ERR_CANCELLED when the
  * budget ends the work. Cost: linear in the grammar, which the budget limits:
  * a few hundred bytes can ask for any size. */
 bool schema_to_grammar(const json_t *schema, struct budget *budget, struct str *out,
-                       struct error *err);
+                       struct str *objects, struct error *err);
 
 /* Strict is what schema_to_grammar does. Lenient leaves out what a grammar cannot
  * say (not, multipleOf, uniqueItems, ...) instead of refusing it: for the
@@ -279,6 +283,10 @@ const char *grammar_builder_schema(struct grammar_builder *b, const char *name,
                                    const json_t *schema, enum schema_mode mode, struct error *err);
 /* Append the text of all rules, sorted by name. Fails when out of memory. */
 bool grammar_builder_text(struct grammar_builder *b, struct str *out, struct error *err);
+/* Append which of the rules are objects whose members the grammar may take in any order,
+ * though its text has them in the schema's: for sampler_settings.grammar_objects. Fails
+ * when out of memory. */
+bool grammar_builder_objects(const struct grammar_builder *b, struct str *out);
 /* A string as a GBNF literal, quotes included. Whatever comes from outside (names of
  * tools and parameters, values, markers of templates) goes into a grammar through
  * this function, or within a character class through the next one. */

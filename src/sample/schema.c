@@ -11,6 +11,7 @@
 enum {
     DEPTH_MAX = 200,
     REPEAT_MAX = 1999, /* of one repetition in GBNF */
+    OBJECT_MEMBERS_MAX = 256, /* in any order; more keep to the schema's */
 };
 
 static const char *visit(struct grammar_builder *b, const json_t *schema, const char *name);
@@ -649,6 +650,23 @@ static bool append_optional(struct grammar_builder *b, struct str *out,
     return ok;
 }
 
+/* Note that the members of a rule's object may stand in any order: "RULE N_REQUIRED MORE
+ * MEMBER...", the required members first, "." where there are no others. */
+static bool note_object(struct grammar_builder *b, const struct object *o, const char *rule)
+{
+    size_t n = o->properties.n, before = b->objects.len;
+    if (n + (o->more_rule != NULL) < 2 || n > OBJECT_MEMBERS_MAX)
+        return true;
+    str_append_format(&b->objects, "%s %zu %s", rule, o->n_required,
+                      o->more_rule ? o->more_rule : ".");
+    for (int required = 1; required >= 0; required--)
+        for (size_t i = 0; i < n; i++)
+            if (o->properties.data[i].required == required)
+                str_append_format(&b->objects, " %s", o->properties.data[i].rule);
+    str_append_char(&b->objects, '\n');
+    return schema_step(b, n) && schema_bytes(b, b->objects.len - before);
+}
+
 static const char *object_rule(struct grammar_builder *b, struct object *o, const char *name,
                                const char *rule_name)
 {
@@ -675,10 +693,12 @@ static const char *object_rule(struct grammar_builder *b, struct object *o, cons
     }
     str_append_text(&body, " space \"}\"");
     free(optional);
-    if (ok)
-        return rules_add_str(b, rule_name, &body);
-    str_free(&body);
-    return NULL;
+    if (!ok) {
+        str_free(&body);
+        return NULL;
+    }
+    const char *rule = rules_add_str(b, rule_name, &body);
+    return rule && note_object(b, o, rule) ? rule : NULL;
 }
 
 static const char *visit_object(struct grammar_builder *b, const json_t *schema, const char *name,
@@ -1062,7 +1082,7 @@ static bool check_grammar(struct slice text, struct budget *budget, struct error
 }
 
 bool schema_to_grammar(const json_t *schema, struct budget *budget, struct str *out,
-                       struct error *err)
+                       struct str *objects, struct error *err)
 {
     struct grammar_builder *b = grammar_builder_create(budget, err);
     if (!b)
@@ -1071,6 +1091,8 @@ bool schema_to_grammar(const json_t *schema, struct budget *budget, struct str *
     json_t *anything = json_null();
     bool ok = grammar_builder_schema(b, "", schema ? schema : anything, SCHEMA_STRICT, err) &&
               grammar_builder_text(b, &text, err);
+    if (ok && objects && !grammar_builder_objects(b, objects))
+        ok = error_memory(err);
     grammar_builder_free(b);
     ok = ok && check_grammar(str_slice(&text), budget, err) &&
          (str_append_slice(out, str_slice(&text)) || error_memory(err));

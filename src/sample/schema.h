@@ -33,6 +33,7 @@ struct grammar_builder {
     VEC(json_t *) owned;                       /* schemas made on the way */
     VEC(struct listed_values) lists;
     struct hash_index by_list; /* of lists */
+    struct str objects;        /* those whose members may stand in any order */
     /* While a schema is converted: */
     const json_t *root;
     enum schema_mode mode;

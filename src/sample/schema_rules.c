@@ -256,6 +256,7 @@ void grammar_builder_free(struct grammar_builder *b)
     hash_index_free(&b->by_pointer);
     hash_index_free(&b->by_ref_name);
     hash_index_free(&b->by_list);
+    str_free(&b->objects);
     free(b);
 }
 
@@ -263,6 +264,11 @@ const char *grammar_builder_rule(struct grammar_builder *b, const char *name, co
 {
     b->err = NULL;
     return rules_add(b, name, body);
+}
+
+bool grammar_builder_objects(const struct grammar_builder *b, struct str *out)
+{
+    return !b->objects.failed && str_append_slice(out, str_slice(&b->objects));
 }
 
 static int compare_rules(const void *a, const void *b)

@@ -5,6 +5,7 @@ import pathlib
 import sys
 import threading
 
+import scripted
 import server
 from server import Server, check
 
@@ -129,6 +130,45 @@ def held_back():
     check("and is sent", "".join(e["content"] for e in events) == whole == "abc", whole)
 
 
+FORMAT = {"type": "object", "properties": {"content": {"type": "string"}, "note": {"type": "string"},
+                                           "filePath": {"type": "string"}},
+          "required": ["content", "filePath"], "additionalProperties": False}
+# what a model writes, a token each, and what becomes of it
+WRITTEN = {"the schema's order": ['{"', 'content', '":"b","', 'filePath', '":"a"}'],
+           "another order": ['{"', 'filePath', '":"a","', 'content', '":"b"}'],
+           "a member that is not required first": ['{"note":"', 'c","filePath":"a",', '"content":"b"}']}
+
+
+def answers(s):
+    """A response format's text from each surface, streamed and not."""
+    messages = [{"role": "user", "content": "Hi"}]
+    chat = {"messages": messages, "temperature": 0, "max_tokens": 40, "response_format":
+            {"type": "json_schema", "json_schema": {"name": "f", "strict": True, "schema": FORMAT}}}
+    yield "chat", s.post("/v1/chat/completions", chat)["choices"][0]["message"]["content"]
+    with s.open("/v1/chat/completions", {**chat, "stream": True}) as answer:
+        events = [json.loads(l[6:]) for l in answer.read().decode().splitlines() if l[:7] == "data: {"]
+    yield "stream", "".join(c["delta"].get("content") or "" for e in events for c in e["choices"])
+
+
+@behaviour("members of objects in any order")
+def any_order():
+    for name, pieces in WRITTEN.items():
+        path = scripted.write(server.scratch / "order.gguf", pieces)
+        with Server("-c", "8192", "--chat-template", "chatml", path=path) as s:
+            for surface, text in answers(s):
+                check(f"{name}, {surface}", text == "".join(pieces), text)
+            native = s.post("/completion", prompt="Hi", json_schema=FORMAT, temperature=0, n_predict=40)
+            kept = native["content"] == "".join(pieces)
+            check(f"{name}: the native field has the schema's", kept == (name == "the schema's order"), native)
+            check("and shows it", native["generation_settings"]["grammar"].index("content-kv \",\" space filePath-kv") > 0)
+    for name, pieces in (("a member twice", ['{"content":"b",', '"content":"b",']),
+                         ("a required one missing", ['{"filePath":"a"}', "!"])):
+        path = scripted.write(server.scratch / "order.gguf", pieces)
+        with Server("-c", "8192", "--chat-template", "chatml", path=path) as s:
+            for surface, text in answers(s):
+                check(f"{name}, {surface}", not text.startswith("".join(pieces)), text)
+
+
 with Server("-np", "2", "-c", "1024", path=tale) as running:
     typical()
     busy_slot()
@@ -137,6 +177,7 @@ with Server("-np", "2", "-c", "1024", path=tale) as running:
 with Server("-np", "1", "--slot-prompt-similarity", "0", path=tale) as running:
     without_similarity()
 templates()
+any_order()
 claims = json.loads((pathlib.Path(sys.argv[2]).parent /
                      "compat/llama-server/b10621/behaviours.json").read_text())["entries"]
 here = {c["id"] for c in claims if c["test"] == "cli.by_design"}

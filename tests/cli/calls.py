@@ -108,6 +108,27 @@ for name, (pieces, content, calls) in SCRIPTS.items():
                 check(f"{name}: {surface} streamed", event.get("type") not in
                       ("error", "response.failed") and "error" not in event, event)
 
+# Arguments in another order than the parameters', with members that are not required between:
+# streamed and not, from the first call on and after one.
+WRITE = {"type": "function", "function": {"name": "write", "parameters": {
+    "type": "object", "properties": {"content": {"type": "string"}, "mode": {"type": "integer"},
+                                     "filePath": {"type": "string"},
+                                     "edit": {"type": "object", "properties": {"a": {"type": "null"}, "b": {"type": "null"}},
+                                              "required": ["a", "b"]}},
+    "required": ["content", "filePath"]}}}
+ORDERS = ('{"filePath": "x", "content": "y"}', '{"mode": 7, "filePath": "x", "content": "y"}',
+          '{"filePath": "x", "edit": {"b": null, "a": null}, "content": "y", "mode": 7}',
+          '{"content": "y", "filePath": "x"}')
+for arguments in ORDERS:
+    call = ["<tool_call>\n", '{"name": "write", "arguments": ', *arguments.split(" "), "}\n</tool_call>"]
+    words = call[:2] + [word + " " for word in call[2:-2]] + call[-2:]
+    path = scripted.write(server.scratch / "model.gguf", words)
+    with Server("--chat-template-file", str(template), "-c", "8192", path=path) as s:
+        for choice in ("auto", "required"):
+            body = {**BODY, "tools": [*TOOLS, WRITE], "tool_choice": choice}
+            for what, got in (("whole", whole(s, body)), ("streamed", streamed(s, body))):
+                check(f"{arguments}, {choice}, {what}", got and got[1][:1] == [("write", json.loads(arguments))], got)
+
 # A marker and then a function nobody offered, a token each: the grammar, awake by then,
 # has it sampled again.
 path = scripted.write(server.scratch / "model.gguf", ["<tool_call>\n", '{"name": "get_wind', '"}'])

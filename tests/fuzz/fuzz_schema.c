@@ -144,7 +144,7 @@ static void convert(const json_t *schema)
     struct error err = {0};
     struct str text = {0};
     struct budget budget = whole_budget(), for_check = whole_budget();
-    bool ok = schema_to_grammar(schema, &budget, &text, &err);
+    bool ok = schema_to_grammar(schema, &budget, &text, NULL, &err);
     check(ok, &budget, &err);
     if (ok && !grammar_check(NULL, str_slice(&text), &for_check, &err))
         abort();

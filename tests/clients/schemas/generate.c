@@ -102,7 +102,7 @@ static bool run_schema(const struct vocab *vocab, size_t index, const json_t *sc
 {
     struct error err = {0};
     struct str gbnf = {0}, text = {0};
-    if (!schema_to_grammar(schema, NULL, &gbnf, &err)) {
+    if (!schema_to_grammar(schema, NULL, &gbnf, NULL, &err)) {
         print_line(index, "refused", err.message);
         return true;
     }

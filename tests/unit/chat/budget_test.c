@@ -308,7 +308,7 @@ static bool run_schema(struct slice text, struct budget *budget, struct error *e
     struct str out = {0};
     json_t *schema = json_parse(text, err);
     assert_non_null(schema);
-    bool ok = schema_to_grammar(schema, budget, &out, err);
+    bool ok = schema_to_grammar(schema, budget, &out, NULL, err);
     json_decref(schema);
     str_free(&out);
     return ok;
@@ -683,7 +683,7 @@ static void a_long_enum_can_be_sampled_from(void **state)
     struct vocab *vocab = vocab_create(&source, &err);
     words(&text, 40000);
     json_t *schema = json_parse(str_slice(&text), &err);
-    assert_true(schema_to_grammar(schema, NULL, &gbnf, &err));
+    assert_true(schema_to_grammar(schema, NULL, &gbnf, NULL, &err));
     struct budget budget = {.steps = 10 * MILLION, .bytes = UINT64_C(64) << 20};
     struct sampler_settings settings = sampler_settings_defaults();
     settings.grammar = str_slice(&gbnf);

@@ -174,7 +174,7 @@ static void find_characters(struct machine *m, struct slice grammar)
 struct machine *machine_open(const struct vocab *vocab, struct slice grammar)
 {
     struct error err = {0};
-    struct grammar *g = grammar_parse(vocab, grammar, NULL, &err);
+    struct grammar *g = grammar_parse(vocab, grammar, SLICE(""), NULL, &err);
     if (!g) {
         print_error("%s\n%.*s\n", err.message, (int)grammar.len, grammar.data);
         return NULL;

@@ -11,7 +11,7 @@ static char *convert(const char *schema, struct error *err)
     json_t *value = json_parse(slice_of(schema), err);
     assert_non_null(value);
     struct str text = {0};
-    bool ok = schema_to_grammar(value, NULL, &text, err);
+    bool ok = schema_to_grammar(value, NULL, &text, NULL, err);
     json_decref(value);
     if (ok)
         return str_detach(&text);
