@@ -388,10 +388,11 @@ peg_id chat_text_arg(struct chat_build *b, const char *close, bool grammar_throu
     return grammar_through ? peg_through(g, made, &end, 1) : made;
 }
 
-/* Each of ids once, in any order: a rule for each set that is still to come. */
+/* Each of ids once, in any order: a rule for each set that is still to come. Too many for
+ * that come in their own order. */
 static peg_id permute(struct chat_build *b, struct slice name, const struct peg_ids *ids)
 {
-    enum { PERMUTE_MAX = 6 };
+    enum { PERMUTE_MAX = 8 };
     struct peg *g = b->g;
     if (ids->n < 2 || ids->n > PERMUTE_MAX)
         return peg_sequence(g, ids->data, ids->n);
@@ -408,11 +409,28 @@ static peg_id permute(struct chat_build *b, struct slice name, const struct peg_
     return rules[(1u << ids->n) - 1];
 }
 
+peg_id chat_members(struct chat_build *b, struct slice name, const struct peg_ids *required,
+                    const struct peg_ids *optional, bool tight)
+{
+    struct peg *g = b->g;
+    struct peg_ids needed = {0};
+    peg_id others = PEG_NOTHING, blank = tight ? PEG_NOTHING : peg_space(g);
+    if (optional->n) {
+        peg_id any = peg_choice(g, optional->data, optional->n);
+        others = peg_any_number(g, tight ? any : SEQ(g, blank, any));
+    }
+    for (size_t i = 0; i < required->n; i++)
+        chat_ids_add(b, &needed, SEQ(g, blank, required->data[i], others));
+    peg_id made = SEQ(g, others, permute(b, name, &needed));
+    VEC_FREE(&needed);
+    return made;
+}
+
 peg_id chat_arguments(struct chat_build *b, const struct chat_tool *tool,
                       const struct chat_arg_style *style, bool *has_required)
 {
     struct peg *g = b->g;
-    struct peg_ids required = {0}, optional = {0}, all = {0};
+    struct peg_ids required = {0}, optional = {0};
     const char *key;
     json_t *schema;
     json_object_foreach(json_object_get(tool->parameters, "properties"), key, schema)
@@ -425,30 +443,10 @@ peg_id chat_arguments(struct chat_build *b, const struct chat_tool *tool,
     }
     if (has_required)
         *has_required = required.n > 0;
-    peg_id others = PEG_NOTHING;
-    if (optional.n) {
-        peg_id any = peg_choice(g, optional.data, optional.n);
-        others = peg_any_number(g, style->tight ? any : SEQ(g, peg_space(g), any));
-    }
-    if (style->any_order) {
-        struct slice name =
-            chat_build_text(b, "tool-%.*s-args", (int)tool->name.len, tool->name.data);
-        for (size_t i = 0; i < required.n; i++)
-            required.data[i] = SEQ(g, required.data[i], others);
-        chat_ids_add(b, &all, others);
-        chat_ids_add(b, &all, permute(b, name, &required));
-    } else {
-        for (size_t i = 0; i < required.n; i++) {
-            if (i > 0 && !style->tight)
-                chat_ids_add(b, &all, peg_space(g));
-            chat_ids_add(b, &all, required.data[i]);
-        }
-        chat_ids_add(b, &all, others);
-    }
-    peg_id made = peg_sequence(g, all.data, all.n);
+    struct slice name = chat_build_text(b, "tool-%.*s-args", (int)tool->name.len, tool->name.data);
+    peg_id made = chat_members(b, name, &required, &optional, style->tight);
     VEC_FREE(&required);
     VEC_FREE(&optional);
-    VEC_FREE(&all);
     return made;
 }
 

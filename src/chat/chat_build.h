@@ -121,12 +121,14 @@ struct chat_arg_style {
     peg_id (*argument)(struct chat_build *b, const struct chat_tool *tool, const char *key,
                        const json_t *schema, const void *context);
     const void *context;
-    bool any_order; /* of all */
-    bool tight;     /* no blanks between arguments */
+    bool tight; /* no blanks between arguments */
 };
 
-/* The required arguments, then (with any_order also before and between them) the
- * others in any order and number. */
+/* The required members once each and the others in any number, all in any order; blanks
+ * between them unless tight. name: for rules. */
+peg_id chat_members(struct chat_build *b, struct slice name, const struct peg_ids *required,
+                    const struct peg_ids *optional, bool tight);
+/* The arguments of a call, as members. */
 peg_id chat_arguments(struct chat_build *b, const struct chat_tool *tool,
                       const struct chat_arg_style *style, bool *has_required);
 

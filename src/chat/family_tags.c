@@ -68,9 +68,7 @@ static peg_id qwen_argument(struct chat_build *b, const struct chat_tool *tool, 
 static peg_id qwen_call(struct chat_build *b, const struct chat_tool *tool, const void *context)
 {
     struct peg *g = b->g;
-    /* the model does not keep to the order of the required ones */
-    const struct chat_arg_style style = {
-        .argument = qwen_argument, .any_order = true, .tight = true};
+    const struct chat_arg_style style = {.argument = qwen_argument, .tight = true};
     (void)context;
     return peg_tag(g, TAG_TOOL,
                    SEQ(g,
@@ -625,7 +623,6 @@ static peg_id minimax_value(struct chat_build *b, const json_t *root, const json
     return SEQ(g, peg_tag(g, TAG_TOOL_ARG_VALUE, json), end);
 }
 
-/* The required members in order, then the others in any order and number. */
 static peg_id minimax_members(struct chat_build *b, const json_t *root, const json_t *schema,
                               struct slice rule, int depth)
 {
@@ -641,16 +638,11 @@ static peg_id minimax_members(struct chat_build *b, const json_t *root, const js
             g, TAG_TOOL_ARG,
             SEQ(g, arg_open(g, SEQ(g, peg_text(g, NS "<"), arg_name(g, key), peg_text(g, ">"))),
                 minimax_value(b, root, value, name, close, depth)));
-        bool must = chat_schema_requires(schema, key);
-        if (must && required.n)
-            chat_ids_add(b, &required, peg_space(g));
-        chat_ids_add(b, must ? &required : &optional, peg_rule(g, name, one, false));
+        chat_ids_add(b, chat_schema_requires(schema, key) ? &required : &optional,
+                     peg_rule(g, name, one, false));
     }
-    peg_id made = peg_sequence(g, required.data, required.n);
-    if (optional.n)
-        made =
-            SEQ(g, made,
-                peg_any_number(g, SEQ(g, peg_space(g), peg_choice(g, optional.data, optional.n))));
+    struct slice name = chat_build_text(b, "%.*s-members", (int)rule.len, rule.data);
+    peg_id made = chat_members(b, name, &required, &optional, false);
     VEC_FREE(&required);
     VEC_FREE(&optional);
     return made;

@@ -249,7 +249,9 @@ static bool go_on(struct machine *m, struct search *s, uint32_t at, size_t cost)
 {
     for (size_t i = 0; i < m->n_characters; i++) {
         struct slice c = m->characters[i];
-        uint32_t next = s->places.data[at].state;
+        uint32_t next = s->places.data[at].state, unused;
+        /* Each step as the next token's: work is counted anew. */
+        assert_true(automaton_token(m->automaton, next, -1, SLICE(""), &unused));
         for (size_t k = 0; k < c.len && next != STATE_DEAD; k++)
             if (!automaton_step(m->automaton, next, (uint8_t)c.data[k], &next))
                 return false;

@@ -16,9 +16,12 @@ static uint32_t next_random(uint32_t *seed)
 static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-";
 /* And what else may stand there: what means something in grammars, and other
  * alphabets. */
-static const char *const odd[] = {
-    "]", "[", "^", "-", "\\", "\"",  "'", "|",  "*", "+",   "?",  "(", ")", "{", "}", ".",
-    "$", "#", "/", ":", " ",  "::=", "é", "日", "😀", "\\n", "%s", "&", "<", ">", "@", "~"};
+static const char *const odd[] = {"]", "[",   "^",   "-",  "\\", "\"", "'", "|", "*", "+",
+                                  "?", "(",   ")",   "{",  "}",  ".",  "$", "#", "/", ":",
+                                  " ", "::=", "\\n", "%s", "&",  "<",  ">", "@", "~"};
+/* One for each tool: halves of characters are states, of which the search has so many. */
+static const char *const alphabets[] = {"é", "日", "😀"};
+static const char *alphabet = "é";
 
 /* Two of a round differ only in what a rule's name does not show. */
 static void make_name(char out[64], uint32_t *seed, bool with_odd, size_t i)
@@ -28,7 +31,8 @@ static void make_name(char out[64], uint32_t *seed, bool with_odd, size_t i)
     out[n++] = '_';
     for (size_t k = 0; k < len && n < 40; k++) {
         if (with_odd && next_random(seed) % 3 == 0) {
-            const char *piece = odd[next_random(seed) % (sizeof odd / sizeof *odd)];
+            size_t which = next_random(seed) % (sizeof odd / sizeof *odd + 2);
+            const char *piece = which < sizeof odd / sizeof *odd ? odd[which] : alphabet;
             memcpy(out + n, piece, strlen(piece));
             n += strlen(piece);
         } else {
@@ -165,6 +169,8 @@ static void check_template(const struct chat_templates *t, const char *name, voi
         json_t *tools = json_array();
         char tool_name[64];
         for (size_t i = 0; i < N_TOOLS; i++) {
+            if (i % 2 == 0)
+                alphabet = alphabets[next_random(&r->seed) % 3];
             if (i % 2 == 0)
                 make_name(tool_name, &r->seed, r->with_odd, i);
             else /* in the name of a rule no different from the one before */
