@@ -43,8 +43,8 @@ bool chat_build_end(struct chat_build *b, peg_id root, bool grammar, bool lazy)
     bool ok = !out_of_memory(b) || error_memory(b->err);
     if (ok && grammar) {
         b->out->grammar_lazy = lazy;
-        ok = peg_to_grammar(b->g, lazy, b->in->budget, &b->out->grammar,
-                            &b->out->grammar_objects, b->err);
+        ok = peg_to_grammar(b->g, lazy, b->in->budget, &b->out->grammar, &b->out->grammar_objects,
+                            b->err);
     }
     if (!ok) {
         peg_free(b->g);

@@ -47,9 +47,9 @@ static bool intern(struct automaton *a, struct member_set set, const uint64_t *w
     const struct index_table *t = &a->member_index;
     for (size_t at = hash & (t->capacity - 1); t->slots[at]; at = (at + 1) & (t->capacity - 1)) {
         const struct member_set *known = &a->member_sets.data[t->slots[at] - 1];
-        if (known->object == set.object && known->begins == set.begins &&
-            known->owes == set.owes &&
-            (n == 0 || memcmp(a->member_words.data + known->first_word, words, n * sizeof *words) == 0)) {
+        if (known->object == set.object && known->begins == set.begins && known->owes == set.owes &&
+            (n == 0 ||
+             memcmp(a->member_words.data + known->first_word, words, n * sizeof *words) == 0)) {
             *index = t->slots[at] - 1;
             return true;
         }
@@ -155,8 +155,8 @@ static bool write_next(struct automaton *a, const struct member_set *s, uint64_t
         if (!(words[i / WORD_BITS] & bit))
             continue;
         words[i / WORD_BITS] &= ~bit;
-        bool ok = write_member(a, s->object, a->grammar->members[object.first_member + i], words,
-                               first);
+        bool ok =
+            write_member(a, s->object, a->grammar->members[object.first_member + i], words, first);
         words[i / WORD_BITS] |= bit;
         if (!ok)
             return false;

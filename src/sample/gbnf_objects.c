@@ -64,12 +64,9 @@ static bool read_line(struct parser *p, struct line line, uint32_t space, struct
 /* "{" space MEMBERS space "}" in place of a rule's elements. */
 static void write_rule(struct grammar *g, uint32_t rule, uint32_t object, uint32_t space)
 {
-    const struct element body[] = {{ELEMENT_CHAR, '{'},
-                                   {ELEMENT_RULE, space},
-                                   {ELEMENT_MEMBERS, object},
-                                   {ELEMENT_RULE, space},
-                                   {ELEMENT_CHAR, '}'},
-                                   {ELEMENT_END, 0}};
+    const struct element body[] = {{ELEMENT_CHAR, '{'},       {ELEMENT_RULE, space},
+                                   {ELEMENT_MEMBERS, object}, {ELEMENT_RULE, space},
+                                   {ELEMENT_CHAR, '}'},       {ELEMENT_END, 0}};
     g->rules[rule] = g->n_elements;
     memcpy(g->elements + g->n_elements, body, sizeof body);
     g->n_elements += sizeof body / sizeof *body;
@@ -109,7 +106,8 @@ bool grammar_take_objects(struct parser *p, struct slice objects, struct grammar
         size_t n = end ? (size_t)(end - objects.data) : objects.len;
         uint32_t rule;
         bool known;
-        if (end && !read_line(p, (struct line){{objects.data, n}}, space, g, &n_members, &rule, &known))
+        if (end &&
+            !read_line(p, (struct line){{objects.data, n}}, space, g, &n_members, &rule, &known))
             return false;
         if (end && known)
             write_rule(g, rule, g->n_objects - 1, space);

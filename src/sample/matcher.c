@@ -200,8 +200,7 @@ static struct matcher *matcher_new(const struct vocab *vocab, struct shared *sha
 static struct shared *shared_new(const struct vocab *vocab, const struct sampler_settings *set,
                                  struct error *err)
 {
-    struct grammar *g = 
-        grammar_parse(vocab, set->grammar, set->grammar_objects, set->budget, err);
+    struct grammar *g = grammar_parse(vocab, set->grammar, set->grammar_objects, set->budget, err);
     if (!g) {
         /* What the reference answers; the reason goes where its goes, to the
          * log, except where the reference would not have answered at all. */

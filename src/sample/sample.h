@@ -148,7 +148,7 @@ struct sampler_settings {
     /* What grammar_builder_objects says of it, where it comes from a schema; may be
      * empty: then all that it says stands in the order of its text. */
     struct slice grammar_objects;
-    bool grammar_lazy;    /* waits for a trigger */
+    bool grammar_lazy; /* waits for a trigger */
     /* The grammar describes the whole answer (response format, tool calls) and
      * not only what is generated: prefill is fed to it first. */
     bool grammar_prefilled;

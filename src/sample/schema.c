@@ -10,7 +10,7 @@
 
 enum {
     DEPTH_MAX = 200,
-    REPEAT_MAX = 1999, /* of one repetition in GBNF */
+    REPEAT_MAX = 1999,        /* of one repetition in GBNF */
     OBJECT_MEMBERS_MAX = 256, /* in any order; more keep to the schema's */
 };
 

@@ -105,10 +105,13 @@ static void members_stand_in_any_order(void **state)
         {SCHEMA(""), "{\"a\":1,\"b\":\"x\",\"d\":1}", false},
         {SCHEMA(""), "{\"a\":\"x\",\"b\":\"x\"}", false},
         {SCHEMA(",\"additionalProperties\":true"), "{\"d\":1,\"b\":\"x\",\"e\":{},\"a\":1}", true},
-        {SCHEMA(",\"additionalProperties\":true"), "{\"d\":1,\"b\":\"x\",\"b\":\"x\",\"a\":1}", false},
-        {SCHEMA(",\"additionalProperties\":{\"type\":\"null\"}"), "{\"d\":1,\"b\":\"x\",\"a\":1}", false},
+        {SCHEMA(",\"additionalProperties\":true"), "{\"d\":1,\"b\":\"x\",\"b\":\"x\",\"a\":1}",
+         false},
+        {SCHEMA(",\"additionalProperties\":{\"type\":\"null\"}"), "{\"d\":1,\"b\":\"x\",\"a\":1}",
+         false},
         {"{\"properties\":{\"p\":{\"type\":\"null\"},\"q\":{\"type\":\"null\"}}}", "{}", true},
-        {"{\"properties\":{\"p\":{\"type\":\"null\"},\"q\":{\"type\":\"null\"}}}", "{\"q\":null}", true},
+        {"{\"properties\":{\"p\":{\"type\":\"null\"},\"q\":{\"type\":\"null\"}}}", "{\"q\":null}",
+         true},
         {"{\"properties\":{\"p\":{\"type\":\"null\"},\"q\":{\"type\":\"null\"}}}",
          "{\"q\":null,\"p\":null}", true},
         /* within each other, and by reference */
@@ -239,10 +242,19 @@ static void many_members_cost_what_is_met(void **state)
 static void lines_about_other_grammars_do_nothing(void **state)
 {
     (void)state;
-    static const char *const lines[] = {
-        "",        "\n",           "root\n",         "root 1\n",     "root 0 .\n",
-        "nope 0 . a-kv b-kv\n",    "root 9 . a-kv\n", "root x . a-kv\n", "root 0 nope a-kv\n",
-        "root 0 . nope\n",         "root 0 . a-kv",  "root 4294967296 . a-kv\n", "  \n"};
+    static const char *const lines[] = {"",
+                                        "\n",
+                                        "root\n",
+                                        "root 1\n",
+                                        "root 0 .\n",
+                                        "nope 0 . a-kv b-kv\n",
+                                        "root 9 . a-kv\n",
+                                        "root x . a-kv\n",
+                                        "root 0 nope a-kv\n",
+                                        "root 0 . nope\n",
+                                        "root 0 . a-kv",
+                                        "root 4294967296 . a-kv\n",
+                                        "  \n"};
     struct vocab *vocab = character_vocab();
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
         struct made made = convert(SCHEMA(""));
