@@ -68,6 +68,14 @@ static int32_t n_workers(const struct api *api)
     return n < 64 ? n : 64; /* waiting costs no worker */
 }
 
+/* Reached by this machine only. */
+static bool is_local(const char *host)
+{
+    struct slice name = slice_of(host);
+    return slice_equal_text(name, "localhost") || slice_equal_text(name, "::1") ||
+           slice_starts_with(name, SLICE("127.")) || slice_ends_with(name, SLICE(".sock"));
+}
+
 bool api_http_settings(struct api *api, struct http_settings *out, struct error *err)
 {
     const struct http_options *http = &api->options->http;
@@ -102,8 +110,12 @@ bool api_http_settings(struct api *api, struct http_settings *out, struct error 
         out->port = (int32_t)n;
     }
     if (strcmp(http->cors_origins ? http->cors_origins : "*", "*") == 0 && http->api_keys.n == 0)
-        log_warn("any website may use this server: CORS allows all origins ('*') and no API key "
-                 "is set");
+        log_warn("no API key is set and CORS allows every origin: any web page you open can use this "
+                 "server. Set --api-key, or --cors-origins localhost");
+    if (http->api_keys.n == 0 && !is_local(out->host))
+        log_warn("no API key is set and the server listens on %s: everybody who reaches this machine "
+                 "can use it. Set --api-key",
+                 out->host);
     return true;
 }
 
@@ -351,6 +363,34 @@ static bool take_rerank_template(struct api *api)
     return api->rerank_template.data != NULL;
 }
 
+/* A text without anything to fill in would be every prompt: it is a name misspelt, or a
+ * path where --chat-template-file was meant. */
+static bool check_template_text(struct slice text, bool use_jinja, struct error *err)
+{
+    for (size_t i = 0; i + 1 < text.len; i++)
+        if (text.data[i] == '{' && strchr("{%#", text.data[i + 1]))
+            return true;
+    struct str names = {0};
+    bool known = false;
+    for (const char *const *name = chat_template_names(); *name; name++) {
+        known = known || slice_equal_text(text, *name);
+        str_append_format(&names, "%s%s", names.len ? ", " : "", *name);
+    }
+    if (known && use_jinja && !slice_equal_text(text, "chatml")) {
+        error_set(err, ERR_INVALID,
+                  "--chat-template: %.*s is built in for --no-jinja only; add --no-jinja, or give a "
+                  "template",
+                  (int)text.len, text.data);
+        known = false;
+    } else if (!known)
+        error_set(err, ERR_INVALID,
+                  "--chat-template: '%.*s' is neither a template (it has no {{ or {%%) nor the name "
+                  "of one; use --chat-template-file for a file, or one of %s",
+                  (int)(text.len < 60 ? text.len : 60), text.data, str_text(&names));
+    str_free(&names);
+    return known;
+}
+
 static bool take_chat(struct api *api, struct error *err)
 {
     const struct chat_options *options = &api->options->chat;
@@ -360,6 +400,8 @@ static bool take_chat(struct api *api, struct error *err)
     if (!api->bos || !api->eos)
         return error_memory(err);
     struct slice source = slice_of(options->chat_template), tool_use = SLICE("");
+    if (options->chat_template && !check_template_text(source, options->use_jinja, err))
+        return false;
     if (!options->chat_template && (!model_template(api, NULL, &source, err) ||
                                     !model_template(api, "tool_use", &tool_use, err)))
         return false;
@@ -392,8 +434,25 @@ static bool take_chat(struct api *api, struct error *err)
     return true;
 }
 
+bool api_embeds(const struct api *api)
+{
+    return api->options->context.embedding || engine_model_info(api->engine)->is_encoder;
+}
+
+bool api_ranks(const struct api *api)
+{
+    const struct context_options *o = &api->options->context;
+    if (o->embedding)
+        return o->pooling == POOLING_RANK;
+    return api_embeds(api) && engine_pooling(api->engine) == POOLING_RANK;
+}
+
 bool api_model_loaded(struct api *api, struct error *err)
 {
+    if (api_embeds(api) && !api->options->context.embedding)
+        log_info("the model is an encoder: it serves %s, as with %s",
+                 api_ranks(api) ? "ranking" : "embeddings",
+                 api_ranks(api) ? "--reranking" : "--embeddings");
     if (!take_sampling(api, err))
         return false;
     take_recommendations(api);

@@ -49,7 +49,10 @@ json_t *body_json(struct http_exchange *x)
     json_t *value = json_parse_within(http_body(x), &body_limits, &cost, &err);
     if (!value) {
         if (err.code == ERR_FORMAT)
-            error_prefix(&err, "the request's body is no JSON");
+            error_prefix(&err, slice_starts_with(http_body(x), SLICE("\xEF\xBB\xBF"))
+                                   ? "request body is not valid JSON: it begins with a byte order "
+                                     "mark; send UTF-8 without one"
+                                   : "request body is not valid JSON");
         reply_error(x, &err);
     }
     return value;

@@ -247,9 +247,9 @@ static void embed(struct http_exchange *x, const struct api *api, bool openai)
     struct error err;
     struct prompts inputs;
     enum pooling pooling = engine_pooling(api->engine);
-    if (!api->options->context.embedding || pooling == POOLING_RANK) {
+    if (!api_embeds(api) || pooling == POOLING_RANK) {
         reply_failure(x, FAIL_NOT_SUPPORTED,
-                      pooling == POOLING_RANK && api->options->context.embedding
+                      pooling == POOLING_RANK && api_embeds(api)
                           ? "This server ranks and does not support embeddings. Start it without "
                             "`--reranking`"
                           : "This server does not support embeddings. Start it with "

@@ -2,6 +2,8 @@
  * the engine, events back, shaped for the surface that asked. */
 #include "api/internal.h"
 
+#include "base/clock.h"
+
 #include <stdlib.h>
 
 struct shaper {
@@ -41,6 +43,10 @@ struct flight {
     bool begun;               /* the stream */
     bool over;
     struct stream_session *session; /* NULL: the work ends with the connection */
+    uint64_t t_submit_us;
+    struct { /* of all results, for the log */
+        int64_t n_in, n_cached, n_out;
+    } total;
 };
 
 static void cancel_jobs(struct flight *f)
@@ -162,6 +168,7 @@ static void fail(struct flight *f, json_t *error)
         end_without_memory(f);
     } else {
         json_t *events = json_array();
+        http_note_text(f->x, "error", json_slice(json_object_get(error, "message")));
         if (f->surface == SURFACE_ANTHROPIC)
             event_push(events, "error", anthropic_error(error));
         else if (f->surface == SURFACE_RESPONSES)
@@ -183,6 +190,35 @@ static void end_unwanted(struct flight *f)
 }
 
 /* ---- events --------------------------------------------------------------------------- */
+
+/* What the log says of the request; of several results the last one's times. */
+static void note_done(struct flight *f, const struct engine_event *e, bool is_last)
+{
+    static const char *const reasons[] = {[ENGINE_STOP_NONE] = "none",
+                                          [ENGINE_STOP_EOS] = "eos",
+                                          [ENGINE_STOP_WORD] = "word",
+                                          [ENGINE_STOP_LIMIT] = "limit"};
+    const struct engine_timings *t = &e->timings;
+    f->total.n_in += e->n_prompt;
+    f->total.n_cached += t->n_prompt_cached;
+    f->total.n_out += t->n_generated;
+    if (!is_last)
+        return;
+    struct http_exchange *x = f->x;
+    http_note_text(x, "model", slice_of(f->api->model_name));
+    http_note_number(x, "in", (double)f->total.n_in);
+    http_note_number(x, "cached", (double)f->total.n_cached);
+    http_note_number(x, "out", (double)f->total.n_out);
+    if (t->t_start_us > f->t_submit_us)
+        http_note_number(x, "queue_ms", (double)(t->t_start_us - f->t_submit_us) / 1000);
+    if (t->t_prompt_end_us > t->t_start_us)
+        http_note_number(x, "prompt_ms", (double)(t->t_prompt_end_us - t->t_start_us) / 1000);
+    if (t->t_last_token_us > t->t_prompt_end_us)
+        http_note_number(x, "generation_ms",
+                         (double)(t->t_last_token_us - t->t_prompt_end_us) / 1000);
+    http_note_number(x, "slot", e->id_slot);
+    http_note_text(x, "finish", slice_of(reasons[e->stop]));
+}
 
 static struct result *result_of(struct flight *f, const struct engine_event *e)
 {
@@ -290,6 +326,7 @@ static void on_event(struct flight *f, struct engine_event *e)
         break;
     }
     case ENGINE_EVENT_DONE:
+        note_done(f, e, f->n_done + 1 == f->n_results);
         on_done(f, r);
         break;
     default:
@@ -455,6 +492,7 @@ static bool start(struct flight *f, const json_t *body, struct budget *budget,
     if (!f->jobs || !f->prompt_texts || !f->mailbox)
         return error_memory(err);
     f->n_jobs = prompts->n;
+    f->t_submit_us = clock_monotonic_us();
     f->n_results = prompts->n * (size_t)f->g->n_cmpl;
     if (f->surface == SURFACE_NATIVE || f->g->verbose)
         for (size_t i = 0; i < prompts->n; i++)

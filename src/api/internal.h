@@ -189,6 +189,10 @@ enum surface {
     SURFACE_ANTHROPIC
 };
 
+/* Whether the server computes embeddings or scores: asked to, or the model does nothing
+ * else. */
+bool api_embeds(const struct api *api);
+bool api_ranks(const struct api *api);
 /* Answer a completion. body: the native fields (borrowed); prompts: taken over;
  * chat: what a conversation became (borrowed), NULL elsewhere. */
 void generate(struct http_exchange *x, struct api *api, enum surface surface, const json_t *body,

@@ -78,6 +78,7 @@ void reply_error_json(struct http_exchange *x, json_t *error, enum surface surfa
 {
     int status = (int)json_integer_value(json_object_get(error, "code"));
     struct str text = {0};
+    http_note_text(x, "error", json_slice(json_object_get(error, "message")));
     json_t *envelope =
         surface == SURFACE_ANTHROPIC ? anthropic_error(error) : json_pack("{s:o}", "error", error);
     json_append(&text, envelope);

@@ -216,7 +216,7 @@ void handle_rerank(struct http_exchange *x, void *context)
     const struct api *api = context;
     struct error err;
     struct prompts inputs;
-    if (!api->options->context.embedding || api->options->context.pooling != POOLING_RANK) {
+    if (!api_ranks(api)) {
         reply_failure(x, FAIL_NOT_SUPPORTED,
                       "This server does not support reranking. Start it with `--reranking`");
         return;

@@ -177,6 +177,8 @@ static bool replace_constants(struct slice text, struct str *out)
 json_t *json_parse_python(struct slice text, struct error *err)
 {
     struct error why = {0};
+    if (slice_starts_with(text, SLICE("\xEF\xBB\xBF"))) /* a byte order mark, of some editors */
+        text = slice_from(text, 3);
     json_t *value = json_parse(text, &why);
     if (!value && why.code == ERR_FORMAT) {
         struct str plain = {0};

@@ -16,8 +16,8 @@
  * none, ERR_MEMORY when memory runs out. The caller owns the reference. */
 json_t *json_parse(struct slice text, struct error *err);
 
-/* The same for what Python's json module wrote, for whom NaN, Infinity and -Infinity are
- * numbers: they become null and the largest doubles. */
+/* The same for files: a byte order mark in front is skipped, and NaN, Infinity and -Infinity,
+ * which are numbers to Python's json module, become null and the largest doubles. */
 json_t *json_parse_python(struct slice text, struct error *err);
 
 /* ---- limits ------------------------------------------------------------------

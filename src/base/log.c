@@ -2,6 +2,7 @@
 #include "base/log.h"
 
 #include "base/clock.h"
+#include "base/json.h"
 #include "base/printable.h"
 #include "base/str.h"
 
@@ -11,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
@@ -99,7 +101,7 @@ bool log_enabled(enum log_level level)
     return !logger.settings.disabled && (int)level <= logger.settings.verbosity;
 }
 
-static void write_line(FILE *out, bool color, enum log_level level, const char *text)
+static void write_text(FILE *out, bool color, enum log_level level, const char *text)
 {
     const struct log_settings *s = &logger.settings;
     if (color)
@@ -113,7 +115,52 @@ static void write_line(FILE *out, bool color, enum log_level level, const char *
         fprintf(out, "%c ", level_looks[level].letter);
     printable_write(out, slice_of(text));
     fputs(color ? "\x1b[0m\n" : "\n", out);
+}
+
+static void write_json_text(FILE *out, const char *text)
+{
+    json_t *value = json_string_from(slice_of(text));
+    struct str json = {0};
+    if (value && json_append(&json, value))
+        fputs(str_text(&json), out);
+    else
+        fputs("null", out);
+    json_decref(value);
+    str_free(&json);
+}
+
+static void write_json(FILE *out, enum log_level level, const char *message, const char *members)
+{
+    static const char *const names[] = {"output", "error", "warning", "info", "debug", "trace"};
+    struct timespec now;
+    clock_gettime(CLOCK_REALTIME, &now);
+    fprintf(out, "{\"time_ms\":%" PRId64 ",\"level\":\"%s\",\"message\":",
+            (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, names[level]);
+    write_json_text(out, message);
+    fprintf(out, "%s}\n", members);
+}
+
+static void write_line(FILE *out, bool color, enum log_level level, const char *message,
+                       const char *text, const char *members)
+{
+    if (logger.settings.json)
+        write_json(out, level, message, members);
+    else
+        write_text(out, color, level, text);
     fflush(out);
+}
+
+void log_event(enum log_level level, const char *message, const char *text, const char *members)
+{
+    if (!log_enabled(level))
+        return;
+    pthread_mutex_lock(&logger.lock);
+    bool color = logger.settings.colors == LOG_COLORS_ON ||
+                 (logger.settings.colors == LOG_COLORS_AUTO && isatty(STDERR_FILENO));
+    write_line(stderr, color, level, message, text, members);
+    if (logger.file)
+        write_line(logger.file, false, level, message, text, members);
+    pthread_mutex_unlock(&logger.lock);
 }
 
 void log_line(enum log_level level, const char *format, ...)
@@ -125,11 +172,5 @@ void log_line(enum log_level level, const char *format, ...)
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    pthread_mutex_lock(&logger.lock);
-    bool color = logger.settings.colors == LOG_COLORS_ON ||
-                 (logger.settings.colors == LOG_COLORS_AUTO && isatty(STDERR_FILENO));
-    write_line(stderr, color, level, text);
-    if (logger.file)
-        write_line(logger.file, false, level, text);
-    pthread_mutex_unlock(&logger.lock);
+    log_event(level, text, text, "");
 }

@@ -28,6 +28,7 @@ struct log_settings {
     bool timestamps;        /* minutes.seconds.ms.us since start */
     const char *file;       /* NULL: none; appended to */
     bool disabled;
+    bool json; /* each line an object: {"time_ms", "level", "message", ...} */
 };
 
 /* Set up once, before other threads start. Fails when the file cannot be
@@ -39,6 +40,9 @@ bool log_reopen(bool *has_file, struct error *err);
 void log_close(void);
 bool log_enabled(enum log_level level);
 /* One line, whatever the text holds: control characters are shown, see printable.h. */
+/* The same as a line of text, or where lines are JSON as an object with this message and
+ * these members (",\"name\":value,..." or ""). */
+void log_event(enum log_level level, const char *message, const char *text, const char *members);
 void log_line(enum log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 #define log_error(...) log_line(LOG_ERROR, __VA_ARGS__)

@@ -12,7 +12,9 @@
 #include "cmd/signals.h"
 #include "http/http.h"
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -46,11 +48,18 @@ static void clean_slot_folder(const struct options *options)
         log_info("%s: removed %d unfinished files of a server that was killed", folder, n);
 }
 
+/* Before anything listens: the rest of the file is read in the background. */
+static bool check_path(const char *path, struct error *err)
+{
+    return access(path, R_OK) == 0 ||
+           error_set(err, ERR_NOT_FOUND, "%s: %s; check the path given with -m", path, strerror(errno));
+}
+
 static bool start_parts(struct server *server, struct error *err)
 {
     struct engine_settings settings;
     clean_slot_folder(server->options);
-    if (!serve_engine_settings(server->options, &settings, err) ||
+    if (!check_path(server->options->model.path, err) || !serve_engine_settings(server->options, &settings, err) ||
         !engine_create(&settings, &server->engine, err) ||
         !api_create(server->options, server->engine, &server->api, err))
         return false;
@@ -82,6 +91,16 @@ static void leave_loading(struct server *server)
     _exit(0);
 }
 
+/* Memory that runs out has no message of its own in many places. */
+static void log_failure(const struct error *err)
+{
+    if (err->code == ERR_MEMORY && strcmp(err->message, "out of memory") == 0)
+        log_error("out of memory while starting; lower -c, -np or -b, use -ctk q8_0 -ctv q8_0 or "
+                  "--no-repack, or give the process more (ulimit -v, the container's limit)");
+    else
+        log_error("%s", err->message);
+}
+
 static int serve(struct options *options)
 {
     struct error err;
@@ -90,7 +109,7 @@ static int serve(struct options *options)
     signals_hold();
     memory_set_up();
     if (!start_parts(&server, &err)) {
-        log_error("%s", err.message);
+        log_failure(&err);
         goto out;
     }
     log_info("listening on %s", http_server_address(server.http));
@@ -102,17 +121,19 @@ static int serve(struct options *options)
     }
     if (engine_state(server.engine) == ENGINE_FAILED) {
         engine_load_error(server.engine, &err);
-        log_error("%s", err.message);
+        log_failure(&err);
         goto out;
     }
     if (!api_model_loaded(server.api, &err)) {
-        log_error("%s", err.message);
+        log_failure(&err);
         goto out;
     }
     http_server_ready(server.http);
     log_info("server is ready on %s", http_server_address(server.http));
     signals_wait_stop(-1);
-    log_info("running answers are ended; a second signal ends the process at once");
+    log_info("shutting down, cancelling %zu request%s; press Ctrl-C again to quit immediately",
+             http_server_n_exchanges(server.http),
+             http_server_n_exchanges(server.http) == 1 ? "" : "s");
     exit_code = 0;
 out:
     signals_let_kill();
@@ -130,6 +151,7 @@ static bool set_up_log(const struct options *options, struct error *err)
         .timestamps = from->timestamps,
         .file = from->file,
         .disabled = from->disabled,
+        .json = from->format != 0,
     };
     if (!log_configure(&settings, err))
         return false;

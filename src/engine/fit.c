@@ -5,10 +5,12 @@
  * smaller at the start. */
 #include "engine/fit.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 enum { STEP = 256 };
 
@@ -40,30 +42,98 @@ static int64_t number_in(const char *path)
     return result;
 }
 
+/* ---- control groups ---- */
+
+/* Files of a control group: what it may have, and what it has. */
+struct group_files {
+    const char *root, *limit, *used;
+};
+
+static const struct group_files version_2 = {"/sys/fs/cgroup", "memory.max", "memory.current"};
+static const struct group_files version_1 = {"/sys/fs/cgroup/memory", "memory.limit_in_bytes",
+                                             "memory.usage_in_bytes"};
+
+static int64_t group_number(const struct group_files *files, const char *group, size_t len,
+                            const char *name)
+{
+    char path[512];
+    int n = snprintf(path, sizeof path, "%s%.*s/%s", files->root, (int)len, group, name);
+    return n > 0 && (size_t)n < sizeof path ? number_in(path) : -1;
+}
+
+/* The narrowest of a group and those it is in. */
+static void look_at_groups(const struct group_files *files, const char *group, int64_t *total,
+                           int64_t *room)
+{
+    for (size_t len = strlen(group);; len--) {
+        if (len && group[len] != '/' && group[len] != '\0')
+            continue;
+        int64_t limit = group_number(files, group, len, files->limit);
+        int64_t used = group_number(files, group, len, files->used);
+        if (limit >= 0 && limit < *total)
+            *total = limit;
+        if (limit >= 0 && used >= 0 && limit - used < *room)
+            *room = limit > used ? limit - used : 0;
+        if (len == 0)
+            return;
+    }
+}
+
+/* The groups of this process, as /proc/self/cgroup has them: "0::/PATH" (version 2) or
+ * "N:memory:/PATH". In a container the path may be that outside: the root counts always. */
+static void group_limits(int64_t *total, int64_t *room)
+{
+    look_at_groups(&version_2, "", total, room);
+    look_at_groups(&version_1, "", total, room);
+    FILE *file = fopen("/proc/self/cgroup", "r");
+    char line[512];
+    while (file && fgets(line, sizeof line, file)) {
+        line[strcspn(line, "\n")] = '\0';
+        char *names = strchr(line, ':'), *path = names ? strchr(names + 1, ':') : NULL;
+        if (!path)
+            continue;
+        *path++ = '\0';
+        bool is_2 = names[1] == '\0';
+        if (is_2 || strstr(names + 1, "memory"))
+            look_at_groups(is_2 ? &version_2 : &version_1, strcmp(path, "/") ? path : "", total, room);
+    }
+    if (file)
+        fclose(file);
+}
+
+/* ---- the address space ---- */
+
+/* What RLIMIT_AS leaves; INT64_MAX where there is none. */
+static int64_t address_space_left(int64_t *limit)
+{
+    struct rlimit space;
+    *limit = INT64_MAX;
+    if (getrlimit(RLIMIT_AS, &space) != 0 || space.rlim_cur == RLIM_INFINITY ||
+        space.rlim_cur > INT64_MAX)
+        return INT64_MAX;
+    *limit = (int64_t)space.rlim_cur;
+    int64_t pages = number_in("/proc/self/statm"), used = pages < 0 ? 0 : pages * sysconf(_SC_PAGESIZE);
+    return *limit > used ? *limit - used : 0;
+}
+
 int64_t memory_available(void)
 {
-    int64_t room = meminfo("MemAvailable");
+    int64_t room = meminfo("MemAvailable"), total = INT64_MAX, limit;
     if (room < 0)
         room = INT64_MAX;
-    int64_t limit = number_in("/sys/fs/cgroup/memory.max");
-    int64_t used = number_in("/sys/fs/cgroup/memory.current");
-    if (limit >= 0 && used >= 0 && limit - used < room)
-        room = limit > used ? limit - used : 0;
-    return room;
+    group_limits(&total, &room);
+    int64_t left = address_space_left(&limit);
+    return left < room ? left : room;
 }
 
 uint64_t memory_total(void)
 {
-    int64_t memory = meminfo("MemTotal"), swap = meminfo("SwapTotal");
-    uint64_t total = memory < 0 ? UINT64_MAX : (uint64_t)memory + (uint64_t)(swap > 0 ? swap : 0);
-    int64_t limit = number_in("/sys/fs/cgroup/memory.max");
-    if (limit >= 0 && (uint64_t)limit < total)
-        total = (uint64_t)limit;
-    struct rlimit space;
-    if (getrlimit(RLIMIT_AS, &space) == 0 && space.rlim_cur != RLIM_INFINITY &&
-        space.rlim_cur < total)
-        total = space.rlim_cur;
-    return total;
+    int64_t memory = meminfo("MemTotal"), swap = meminfo("SwapTotal"), room = INT64_MAX, limit;
+    int64_t total = memory < 0 ? INT64_MAX : memory + (swap > 0 ? swap : 0);
+    group_limits(&total, &room);
+    address_space_left(&limit);
+    total = limit < total ? limit : total;
+    return total == INT64_MAX ? UINT64_MAX : (uint64_t)total;
 }
 
 int32_t fit_n_ctx(int32_t n_ctx, uint64_t kv_bytes, int64_t room, int32_t n_min)

@@ -5,8 +5,8 @@
 #include <stdint.h>
 
 /* Bytes that can still be used without swapping: what the system says is
- * available, and no more than the control group of this process allows.
- * INT64_MAX when nobody tells. */
+ * available, and no more than the control groups (version 1 or 2) and the address space
+ * (RLIMIT_AS) of this process allow. INT64_MAX when nobody tells. */
 int64_t memory_available(void);
 
 /* Bytes that this process can have at most: memory and swap, what its control group

@@ -2,6 +2,7 @@
 #include "engine/fit.h"
 #include "engine/internal.h"
 
+#include "base/clock.h"
 #include "base/log.h"
 
 #include <inttypes.h>
@@ -88,19 +89,59 @@ static bool fit_context(struct engine *engine, struct context_settings *context,
     return fit_context(engine, context, needs, err);
 }
 
-/* What can never fit is refused before any of it is reserved. The cache is filled as
- * requests come, so what the machine has is the limit, not what is free now. */
-static bool check_needs(const struct context_needs *needs, struct error *err)
+#define LOWER                                                                                      \
+    "use a smaller context (-c), fewer slots (-np), a smaller cache type (-ctk q8_0 -ctv q8_0) or " \
+    "batch (-b, -ub)"
+
+/* Refused before any of it is reserved: what memory has no room for now, and with --fit
+ * off, where somebody insists, what the machine can never have. */
+static bool check_needs(const struct engine *engine, const struct context_needs *needs,
+                        struct error *err)
 {
     uint64_t total = memory_total(), want;
-    if (!__builtin_add_overflow(needs->kv_bytes, needs->work_bytes, &want) && want <= total)
+    int64_t available = memory_available();
+    bool known = !__builtin_add_overflow(needs->kv_bytes, needs->work_bytes, &want);
+    if (!known || want > total)
+        return error_set(err, ERR_MEMORY,
+                         "a context of %d tokens takes %" PRIu64 " MiB for its cache and %" PRIu64
+                         " MiB to compute, and there are %" PRIu64 " MiB of memory in all; " LOWER,
+                         (int)needs->n_ctx, needs->kv_bytes >> 20, needs->work_bytes >> 20,
+                         total >> 20);
+    if (!engine->settings.fit || want <= (uint64_t)available)
         return true;
     return error_set(err, ERR_MEMORY,
                      "a context of %d tokens takes %" PRIu64 " MiB for its cache and %" PRIu64
-                     " MiB to compute, and there are %" PRIu64 " MiB of memory in all; use a "
-                     "smaller context (-c), batch (-b, -ub) or cache type (-ctk, -ctv)",
+                     " MiB to compute, and %" PRId64 " MiB of memory are available beside the "
+                     "weights; " LOWER ", or --fit off to insist",
                      (int)needs->n_ctx, needs->kv_bytes >> 20, needs->work_bytes >> 20,
-                     total >> 20);
+                     available >> 20);
+}
+
+/* The weights, as read or packed, are memory of this process: what has no room is not
+ * begun. Mapped and not packed they are the file's pages, which come and go. */
+static bool check_weights(struct engine *engine, struct model_settings *model, struct error *err)
+{
+    const struct engine_settings *settings = &engine->settings;
+    bool mapped = settings->file.loading == FILE_MMAP;
+    uint64_t bytes = model_file_n_bytes(engine->file), total = memory_total();
+    int64_t available = memory_available();
+    uint64_t want = mapped ? (model->repack ? bytes : 0) : bytes;
+    if (want <= (uint64_t)available)
+        return true;
+    if (mapped && settings->fit) {
+        log_warn("repacked weights take %" PRIu64 " MiB, and %" PRId64 " MiB of memory are "
+                 "available: they are used as they are in the file (--no-repack)",
+                 bytes >> 20, available >> 20);
+        model->repack = false;
+        return true;
+    }
+    if (!settings->fit && want <= total)
+        return true;
+    return error_set(err, ERR_MEMORY,
+                     "the weights take %" PRIu64 " MiB%s, and %" PRId64 " MiB of %" PRIu64
+                     " MiB are available; %s, or a smaller quantization of the model",
+                     bytes >> 20, mapped ? " once repacked" : "", available >> 20, total >> 20,
+                     mapped ? "use --no-repack" : "use --load-mode mmap --no-repack");
 }
 
 /* A server for embeddings has slots behind those it shows: a batch then takes
@@ -168,7 +209,7 @@ static bool make_context(struct engine *engine, struct error *err)
     if (context.n_batch > 0 && context.n_batch < context.n_shares)
         context.n_batch = context.n_shares;
     struct context_needs needs;
-    if ((is_first && (!fit_context(engine, &context, &needs, err) || !check_needs(&needs, err))) ||
+    if ((is_first && (!fit_context(engine, &context, &needs, err) || !check_needs(engine, &needs, err))) ||
         !context_create(engine->model, &context, &engine->context, err) ||
         !set_control(engine, err))
         return false;
@@ -201,18 +242,57 @@ static void set_up_prompt_cache(struct engine *engine)
     engine->prompts.limit_tokens = (size_t)context_n_ctx(engine->context);
 }
 
+/* Rows of the weights that no token has are common as padding; many are another model's
+ * tokenizer. Tokens that the weights do not have would be read past their end. */
+static bool check_vocabulary(const struct engine *engine, struct error *err)
+{
+    int32_t tokens = tokenizer_n_vocab(engine->tokenizer), rows = engine->info.n_vocab;
+    if (tokens > rows)
+        return error_set(err, ERR_FORMAT,
+                         "%s: the tokenizer has %d tokens and the weights have rows for %d; the "
+                         "tokenizer belongs to another model",
+                         model_file_path(engine->file), (int)tokens, (int)rows);
+    if (tokens < rows - rows / 10)
+        log_warn("%s: the tokenizer has %d tokens and the weights have rows for %d; if answers are "
+                 "cut short or odd, it belongs to another model",
+                 model_file_path(engine->file), (int)tokens, (int)rows);
+    return true;
+}
+
+/* What a start is remembered by: what was loaded, how large it is, what computes it. */
+static void log_loaded(const struct engine *engine, uint64_t t_begin_us)
+{
+    const struct model_info *info = &engine->info;
+    const struct context_settings *context = &engine->settings.context;
+    int n_slots = (int)engine->settings.n_parallel, n_ctx = (int)engine->n_ctx_slot;
+    log_info("model loaded in %.2f s: %s, %.2f M parameters, weights %.1f MiB (%s)",
+             (double)(clock_monotonic_us() - t_begin_us) / 1e6, info->description,
+             (double)info->n_params / 1e6, (double)info->n_bytes / 1048576,
+             model_file_kind(engine->file) == MODEL_FILE_GGUF ? "GGUF" : "safetensors");
+    log_info("%d slot%s %s %d tokens%s; KV cache %.1f MiB (%s keys, %s values); threads %d, for "
+             "prompts %d; %s",
+             n_slots, n_slots == 1 ? "" : "s", context->kv_unified && n_slots > 1 ? "share" : "of", context->kv_unified ? (int)engine->n_ctx : n_ctx,
+             context->kv_unified || n_slots == 1 ? "" : " each",
+             (double)context_kv_bytes(engine->context) / 1048576, dtype_info(context->type_k)->name,
+             dtype_info(context->type_v)->name, (int)worker_pool_n_threads(engine->pool),
+             (int)worker_pool_n_threads(engine->pool_batch ? engine->pool_batch : engine->pool),
+             kernels_isa());
+}
+
 bool engine_load(struct engine *engine, struct error *err)
 {
-    if (!model_load(engine->file, &engine->settings.model, engine->pool, &engine->model, err))
+    uint64_t t_begin_us = clock_monotonic_us();
+    struct model_settings model = engine->settings.model;
+    if (!check_weights(engine, &model, err) ||
+        !model_load(engine->file, &model, engine->pool, &engine->model, err))
         return false;
-    if (!keep_info(engine, err))
+    if (!keep_info(engine, err) || !check_vocabulary(engine, err))
         return false;
     count_slots(engine);
     if (!make_context(engine, err) || !make_slots(engine, err))
         return false;
     set_up_prompt_cache(engine);
-    log_info("model loaded: %s, %d slots of %d tokens", engine->info.description,
-             (int)engine->settings.n_parallel, (int)engine->n_ctx_slot);
+    log_loaded(engine, t_begin_us);
     return true;
 }
 

@@ -6,6 +6,7 @@
 #include "base/file.h"
 
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -55,18 +56,56 @@ bool folder_holds(const char *name)
     return *name && *name != '.' && !strchr(name, '/');
 }
 
+/* The hub's cache keeps a repository as FOLDER/snapshots/COMMIT; NULL: this is none. */
+static char *find_snapshot(const char *folder)
+{
+    char *snapshots = folder_path(folder, "snapshots");
+    DIR *dir = snapshots ? opendir(snapshots) : NULL;
+    char *found = NULL;
+    for (struct dirent *entry; dir && !found && (entry = readdir(dir));)
+        if (folder_holds(entry->d_name))
+            found = folder_path(snapshots, entry->d_name);
+    if (dir)
+        closedir(dir);
+    free(snapshots);
+    return found;
+}
+
+/* Without config.json: what else it may be. */
+static bool refuse_without_config(const char *folder, struct error *err)
+{
+    char *snapshot = find_snapshot(folder);
+    if (snapshot)
+        error_set(err, ERR_INVALID,
+                  "%s: is a repository in the hub's cache, not a model; give the snapshot in it: -m "
+                  "%s",
+                  folder, snapshot);
+    else if (folder_has(folder, "adapter_config.json"))
+        error_set(err, ERR_UNSUPPORTED,
+                  "%s: is a PEFT adapter, not a model; give the model it was made for with -m, and "
+                  "merge the adapter into it first",
+                  folder);
+    else
+        error_set(err, ERR_NOT_FOUND,
+                  "%s: is a folder without config.json, so not a Hugging Face model; give a "
+                  "GGUF file or a folder with config.json and safetensors",
+                  folder);
+    free(snapshot);
+    return false;
+}
+
 bool folder_refuse(const char *folder, struct error *err)
 {
     char found[256];
+    if (access(folder, R_OK | X_OK) != 0)
+        return error_set(err, ERR_IO, "%s: cannot be read: %s; change its permissions", folder,
+                         strerror(errno));
     if (find_by_suffix(folder, ".gguf", found))
         return error_set(err, ERR_INVALID,
                          "%s: is a folder with GGUF files; name one of them, e.g. -m %s/%s", folder,
                          folder, found);
     if (!folder_has(folder, "config.json"))
-        return error_set(err, ERR_NOT_FOUND,
-                         "%s: is a folder without config.json, so no Hugging Face model; give a "
-                         "GGUF file or a folder with config.json and safetensors",
-                         folder);
+        return refuse_without_config(folder, err);
     if (find_by_suffix(folder, ".bin", found) || find_by_suffix(folder, ".pth", found) ||
         find_by_suffix(folder, ".pt", found))
         return error_set(err, ERR_UNSUPPORTED,
@@ -113,7 +152,7 @@ static bool load_config(struct model_file *file, struct error *err)
     if (!config)
         return false;
     if (!json_is_object(config))
-        return error_set(err, ERR_FORMAT, "%s/config.json: is no JSON object", file->path);
+        return error_set(err, ERR_FORMAT, "%s/config.json: is not a JSON object", file->path);
     file->config = json_incref((json_t *)(uintptr_t)config);
     return true;
 }
@@ -170,7 +209,8 @@ static struct sidecar *load_sidecar(const struct model_file *file, const char *n
         return NULL;
     }
     struct str text = {0};
-    if (model_file_sidecar(file, name, &text, &sidecar->error)) {
+    if (model_file_sidecar(file, name, &text, &sidecar->error) &&
+        !is_lfs_pointer(file->path, text.data, text.len, &sidecar->error)) {
         sidecar->value = json_parse_python(str_slice(&text), &sidecar->error);
         if (!sidecar->value)
             error_prefix(&sidecar->error, "%s/%s", file->path, name);

@@ -106,12 +106,24 @@ static bool read_tree(const char *base, const char *repo, const char *token,
     return ok;
 }
 
+/* People know a repository by its page. The hub answers 401 for what is not there, too. */
+static void explain_absent(const char *base, const char *repo, const char *token, struct error *err)
+{
+    error_set(err, ERR_NOT_FOUND,
+              "%s%s: there is no such model%s; check the name (user/model), or give %s with -hft or "
+              "HF_TOKEN",
+              base, repo, token && *token ? ", or the token has no access to it" : " that anybody may read",
+              token && *token ? "another token" : "a token");
+}
+
 bool hub_remote_files(const char *repo, const char *token, struct hub_files *files,
                       struct error *err)
 {
     char *base = endpoint();
     char *url = base ? text_format("%sapi/models/%s/refs", base, repo) : NULL;
     json_t *refs = url ? download_json(url, token, NULL, NULL, err) : NULL;
+    if (url && !refs && err && err->code == ERR_NOT_FOUND)
+        explain_absent(base, repo, token, err);
     bool ok = false;
     if (!url)
         error_memory(err);

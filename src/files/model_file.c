@@ -116,6 +116,16 @@ static char *folder_of(const char *path)
     return slice_duplicate((struct slice){path, slash == path ? 1 : (size_t)(slash - path)});
 }
 
+bool is_lfs_pointer(const char *path, const void *data, size_t size, struct error *err)
+{
+    static const char begins[] = "version https://git-lfs";
+    if (size < sizeof begins - 1 || memcmp(data, begins, sizeof begins - 1) != 0)
+        return false;
+    error_set(err, ERR_FORMAT,
+              "%s: is a Git LFS pointer, not the file itself; run 'git lfs pull' in its folder", path);
+    return true;
+}
+
 /* The first bytes of files people mistake for models, and what to tell them. */
 static const struct {
     const char *magic, *advice;

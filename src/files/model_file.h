@@ -83,4 +83,8 @@ size_t meta_type_size(enum meta_type type);
 /* Texts between two entries of meta_value.index. */
 enum { META_INDEX_STEP = 16 };
 
+/* Whether a file's beginning is that of a Git LFS pointer, which stands for a file that was
+ * not fetched; then the error, which names the path, is set. */
+bool is_lfs_pointer(const char *path, const void *data, size_t size, struct error *err);
+
 #endif

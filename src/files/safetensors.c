@@ -193,6 +193,8 @@ bool safetensors_parse_as(struct model_file *file, const char *path, const char 
                           const unsigned char *data, size_t size, struct error *err)
 {
     uint64_t n_header;
+    if (is_lfs_pointer(path, data, size, err))
+        return false;
     if (size < 8)
         return error_set(err, ERR_FORMAT,
                          "%s: is only %zu bytes long and no safetensors file; the download is "

@@ -1,6 +1,8 @@
 /* admit.c - what a request's head alone decides: its route, or a refusal. */
 #include "http/internal.h"
 
+#include "base/clock.h"
+
 #include <stdio.h>
 
 static enum http_method method_of(struct slice name, bool *is_head)
@@ -66,6 +68,10 @@ static bool copy_head(struct http_exchange *x, const struct head *head)
 void admit_head(struct http_exchange *x, const struct head *head)
 {
     x->method = method_of(head_method(head), &x->is_head);
+    x->t_begin_us = clock_monotonic_us();
+    x->method_text = arena_duplicate(&x->arena, head_method(head));
+    if (!x->method_text)
+        x->method_text = "?";
     if (!copy_head(x, head)) {
         http_reply_error(x, 500, "server_error", "out of memory");
         return;

@@ -9,10 +9,28 @@
 
 #include "base/clock.h"
 
+#include <arpa/inet.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 
 enum { TURNS = 16 }; /* steps of one connection before others have theirs */
+
+/* The peer's address, for the log. */
+static void name_client(int fd, char *name)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t len = sizeof peer;
+    const void *address = NULL;
+    if (getpeername(fd, (struct sockaddr *)&peer, &len) == 0) {
+        if (peer.ss_family == AF_INET)
+            address = &((const struct sockaddr_in *)&peer)->sin_addr;
+        else if (peer.ss_family == AF_INET6)
+            address = &((const struct sockaddr_in6 *)&peer)->sin6_addr;
+    }
+    if (!address || !inet_ntop(peer.ss_family, address, name, CLIENT_NAME_SIZE))
+        snprintf(name, CLIENT_NAME_SIZE, "unix");
+}
 
 struct connection *connection_create(struct io *io, int fd)
 {
@@ -23,6 +41,7 @@ struct connection *connection_create(struct io *io, int fd)
     }
     c->server = io->server;
     c->io = io;
+    name_client(fd, c->client);
     c->since_us = clock_monotonic_us();
     c->interest = EPOLLIN | EPOLLRDHUP;
     struct epoll_event event = {.events = c->interest, .data.ptr = c};
@@ -101,6 +120,7 @@ static bool begin_exchange(struct connection *c)
     c->x = x;
     pthread_mutex_lock(&x->lock);
     x->connection = c;
+    memcpy(x->client, c->client, sizeof x->client);
     pthread_mutex_unlock(&x->lock);
     return true;
 }
@@ -333,6 +353,7 @@ static bool look_for_answer(struct connection *c)
 
 static void end_answer(struct connection *c)
 {
+    c->x->delivered = true;
     part_from_exchange(c);
     str_free(&c->out);
     c->out_begin = 0;

@@ -60,6 +60,7 @@ void exchange_drop(struct http_exchange *x)
     if (atomic_fetch_sub(&x->references, 1) != 1)
         return;
     struct http_exchange *outer = x->outer;
+    request_log(x);
     leave_server(x); /* first: until then others may find it there */
     if (x->file_fd >= 0)
         close(x->file_fd);
@@ -218,6 +219,7 @@ void http_reply(struct http_exchange *x, int status, const char *content_type, s
 void http_reply_error(struct http_exchange *x, int status, const char *type, const char *message)
 {
     struct str body = {0};
+    http_note_text(x, "error", slice_of(message));
     if (x->server && x->server->shape_error &&
         x->server->shape_error(x->route_path, status, message, &body)) {
         http_reply_str(x, status, HTTP_JSON, &body);

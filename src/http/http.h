@@ -127,6 +127,14 @@ bool http_form(struct http_exchange *x, const struct http_part **parts, size_t *
                struct error *err);
 bool http_is_form(const struct http_exchange *x);
 
+/* ---- what the log says of a request ----------------------------------------
+ *
+ * A line for each, at its end: method, path, status, time and client, the message of an
+ * error, and what handlers add here: name is a literal ("model"). No text of prompts or
+ * answers. On the worker that runs the exchange. */
+void http_note_text(struct http_exchange *x, const char *name, struct slice value);
+void http_note_number(struct http_exchange *x, const char *name, double value);
+
 /* ---- answering ------------------------------------------------------------ */
 
 #define HTTP_JSON "application/json; charset=utf-8"

@@ -72,6 +72,16 @@ void crew_run(struct crew *crew, struct http_exchange *x);
 
 /* ---- exchange.c -------------------------------------------------------------- */
 
+/* What a handler has to say of a request in the log. */
+struct note {
+    const char *name; /* a literal */
+    struct slice value;
+    bool is_text;
+    struct note *next;
+};
+
+enum { CLIENT_NAME_SIZE = 48 };
+
 struct http_exchange {
     struct http_server *server;
     atomic_int references;
@@ -86,6 +96,10 @@ struct http_exchange {
     struct fields headers, query, params;
     struct str body;
     const struct http_route *route; /* NULL: answered by what the head says */
+    const char *method_text;        /* as sent, for the log */
+    char client[CLIENT_NAME_SIZE];  /* its address */
+    uint64_t t_begin_us;            /* when its head was read; 0: it was not */
+    struct note *notes;
 
     /* The actor; run belongs to crew->lock, the rest to the running worker. */
     enum run_state run;
@@ -99,6 +113,7 @@ struct http_exchange {
     struct connection *connection; /* NULL once it is done with us */
     bool with_workers;             /* from when the workers have it */
     bool gone;                     /* nobody reads any more */
+    bool delivered;                /* all of the answer was handed to the connection */
     bool ended;                    /* the handler's side is done */
     bool abandoned;                /* ended without a whole answer */
     bool answered;                 /* status and headers are settled */
@@ -136,6 +151,11 @@ bool exchange_add_field(struct http_exchange *x, struct fields *list, struct sli
 /* A comment line if the stream was silent for long enough. */
 void exchange_ping(struct http_exchange *x, uint64_t now_us);
 struct slice field_find(const struct fields *list, const char *name, bool fold_case);
+
+/* ---- request_log.c ---- */
+
+/* Say in the log how the exchange went, at its end. */
+void request_log(const struct http_exchange *x);
 
 /* ---- admit.c: what a request's head decides ------------------------------------ */
 
@@ -195,6 +215,7 @@ enum connection_state {
  * io->lock. */
 struct connection {
     struct http_server *server;
+    char client[CLIENT_NAME_SIZE]; /* the peer's address */
     struct io *io;
     struct connection *previous, *next; /* in io->connections */
     struct transport transport;

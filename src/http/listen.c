@@ -13,12 +13,27 @@
 
 enum { BACKLOG = 4096 };
 
+/* What to do about it. */
+static const char *advice(int number)
+{
+    switch (number) {
+    case EADDRINUSE:
+        return "; another server is running there: stop it, or use another --port";
+    case EACCES:
+    case EPERM:
+        return "; ports below 1024 need root: use --port 8080 or another one above";
+    case EADDRNOTAVAIL:
+        return "; this machine does not have the address: use --host 127.0.0.1, or 0.0.0.0 for all";
+    default:
+        return "";
+    }
+}
+
 static int fail(int fd, struct error *err, const char *what, const char *host, int32_t port)
 {
-    error_set(err, ERR_IO,
-              "couldn't bind HTTP server socket, hostname: %s, port: %d: %s: %s; is another server "
-              "running there?",
-              host, (int)port, what, strerror(errno));
+    int number = errno;
+    error_set(err, ERR_IO, "couldn't bind HTTP server socket, hostname: %s, port: %d: %s: %s%s", host,
+              (int)port, what, strerror(number), advice(number));
     if (fd >= 0)
         close(fd);
     return -1;

@@ -29,12 +29,31 @@ static bool unknown(const struct model_file *file, struct slice name, struct err
     return false;
 }
 
+/* GGUF files that go with a model. */
+static bool is_not_a_model(const struct model_file *file, struct slice arch, struct error *err)
+{
+    struct slice type = {NULL, 0};
+    struct error ignored;
+    meta_get_text(file, "general.type", META_OPTIONAL, &type, &ignored);
+    const char *what = NULL;
+    if (slice_equal_text(type, "adapter"))
+        what = "is a LoRA adapter, not a model; give the model it was made for with -m";
+    else if (slice_equal_text(type, "mmproj") || slice_equal_text(arch, "clip"))
+        what = "is a projector for images or sound, not a model; give the language model it belongs "
+               "to with -m";
+    else if (slice_equal_text(type, "imatrix") || slice_equal_text(arch, "controlvector"))
+        what = "is not a model: it was made from one; give that one with -m";
+    return what && (error_set(err, ERR_UNSUPPORTED, "%s: %s", model_file_path(file), what), true);
+}
+
 static const struct arch *find_arch(const struct model_file *file, struct error *err)
 {
     struct slice name = {NULL, 0};
     const struct arch *arch = NULL;
     if (model_file_kind(file) == MODEL_FILE_GGUF) {
         if (!meta_get_text(file, "general.architecture", META_REQUIRED, &name, err))
+            return NULL;
+        if (is_not_a_model(file, name, err))
             return NULL;
         arch = arch_by_name(name.data, name.len);
     } else {

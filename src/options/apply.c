@@ -104,6 +104,8 @@ bool read_int(const struct option_use *use, int64_t min, int64_t max, int64_t *o
             snprintf(accepted, sizeof accepted, "a whole number");
         else if (max == INT32_MAX)
             snprintf(accepted, sizeof accepted, "a whole number, %" PRId64 " or more", min);
+        else if (min == INT32_MIN)
+            snprintf(accepted, sizeof accepted, "a whole number, at most %" PRId64, max);
         else
             snprintf(accepted, sizeof accepted, "a whole number, %" PRId64 " to %" PRId64, min,
                      max);
@@ -331,6 +333,17 @@ static bool apply_by_type(struct option_parser *p, const struct option_use *use,
     return true;
 }
 
+/* What a deprecated option stands for: of two meanings the second is the negative's. */
+static struct slice meaning(const struct option_use *use)
+{
+    struct slice note = slice_of(use->option->note);
+    const char *comma = strstr(note.data, ", ");
+    if (!use->option->names_off || !comma)
+        return note;
+    size_t n = (size_t)(comma - note.data);
+    return use->on ? (struct slice){note.data, n} : slice_from(note, n + 2);
+}
+
 bool option_apply(struct option_parser *p, const struct option_use *use, struct error *err)
 {
     const struct option *o = use->option;
@@ -338,7 +351,9 @@ bool option_apply(struct option_parser *p, const struct option_use *use, struct 
     p->given[index] = true;
     if (o->deprecated && !p->warned[index]) {
         p->warned[index] = true;
-        if (!option_warn(p, "%s is deprecated; it means %s", use->source, o->note))
+        struct slice instead = meaning(use);
+        if (!option_warn(p, "%s is deprecated; use %.*s", use->source, (int)instead.len,
+                         instead.data))
             return error_memory(err);
     }
     if (o->user_key &&

@@ -11,19 +11,38 @@ static void *field_of(struct option_parser *p, const struct option_use *use)
     return (char *)p->options + use->option->field;
 }
 
+/* A key as it stands between blanks and line ends, which nobody can send. */
 static bool add_key(struct option_parser *p, const struct option_use *use, struct slice key,
                     struct error *err)
 {
+    while (key.len && strchr(" \t\r", key.data[key.len - 1]))
+        key.len--;
+    while (key.len && strchr(" \t", key.data[0]))
+        key = slice_from(key, 1);
     return key.len == 0 || list_push(p->options, field_of(p, use), key) || error_memory(err);
+}
+
+/* Whoever names keys wants a server that asks for one. */
+static bool check_keys(const struct option_parser *p, const struct option_use *use, size_t before,
+                       const char *what, struct error *err)
+{
+    const struct option_list *keys =
+        (const void *)((const char *)p->options + use->option->field);
+    return keys->n > before ||
+           error_set(err, ERR_INVALID,
+                     "%s: %s, so anybody could use the server; give a key, or leave it out", use->source,
+                     what);
 }
 
 bool apply_api_keys(struct option_parser *p, const struct option_use *use, struct error *err)
 {
-    return csv_each(p, use, add_key, err);
+    size_t before = ((const struct option_list *)field_of(p, use))->n;
+    return csv_each(p, use, add_key, err) && check_keys(p, use, before, "the key is empty", err);
 }
 
 bool apply_api_key_file(struct option_parser *p, const struct option_use *use, struct error *err)
 {
+    size_t before = ((const struct option_list *)field_of(p, use))->n;
     const char *text = read_text_file(p, use, err);
     if (!text)
         return false;
@@ -33,22 +52,14 @@ bool apply_api_key_file(struct option_parser *p, const struct option_use *use, s
             return false;
         text += len + (text[len] == '\n');
     }
-    return true;
+    return check_keys(p, use, before, "the file has no key", err);
 }
 
 bool apply_port(struct option_parser *p, const struct option_use *use, struct error *err)
 {
     int64_t port;
-    if (!read_int(use, 0, INT32_MAX, &port, err))
+    if (!read_int(use, 0, UINT16_MAX, &port, err))
         return false;
-    /* Larger numbers lose their high bits on the way to the socket; people's
-     * scripts start this way, so it is said, not refused. */
-    if (port > UINT16_MAX) {
-        if (!option_warn(p, "%s: %s is no port; its low 16 bits, %d, are", use->source, use->value,
-                         (int)(port & UINT16_MAX)))
-            return error_memory(err);
-        port &= UINT16_MAX;
-    }
     p->options->http.port = (int32_t)port;
     return true;
 }

@@ -241,6 +241,7 @@ struct logging_options {
     bool prefix, timestamps;
     const char *file;
     bool disabled;
+    int format;              /* 0: text, 1: JSON */
     const char *prompts_dir; /* NULL: prompts are kept nowhere */
 };
 

@@ -212,7 +212,7 @@ static bool unknown_option(const char *word, struct error *err)
             return error_set(err, ERR_INVALID, "%s: the value follows as a word of its own: %s %s",
                              word, name, equals + 1);
     }
-    return error_set(err, ERR_INVALID, "unknown option '%.200s'; --help lists them all", word);
+    return option_explain_unknown(word, err);
 }
 
 static bool next_value(int argc, char *const *argv, int *i, const struct option_use *use,
@@ -261,8 +261,8 @@ static bool warn_of_load_modes(struct option_parser *p, const bool *seen)
                seen[option_index(option_find("--mmap", &on))] ||
                seen[option_index(option_find("--direct-io", &on))];
     return !mode || !old ||
-           option_warn(p, "--load-mode stands beside --mlock, --mmap or --direct-io; "
-                          "the last of them counts");
+           option_warn(p, "--load-mode conflicts with --mlock, --mmap and --direct-io; "
+                          "the last one counts");
 }
 
 /* ---- the end --------------------------------------------------------------- */
@@ -336,7 +336,7 @@ bool options_parse(int argc, char *const *argv, char *const *environ, struct opt
     if (ok && environ)
         ok = apply_config_files(&p, environ, err) && apply_environment(&p, environ, err);
     ok = ok && apply_command_line(&p, argc, argv, environ, seen, err);
-    ok = ok && (warn_of_load_modes(&p, seen) || error_memory(err));
+    ok = ok && ((warn_of_load_modes(&p, seen) && warn_of_no_effect(&p)) || error_memory(err));
     ok = ok && finish(&p, err);
     free(seen);
     free(p.given);

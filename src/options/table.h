@@ -62,6 +62,7 @@ struct option_parser {
     bool breakers_cleared;
     bool stop;            /* an action that ends parsing was met */
     struct error refused; /* the first refusal; reported unless an action wins */
+    const char *no_effect; /* the options about GPUs that were given; NULL: none */
 };
 
 struct option {
@@ -111,6 +112,8 @@ struct slice option_id(const struct option *option);
 /* Find by a spelling as on the command line ("-c", "--ctx_size"). *on tells a
  * negative spelling. NULL: unknown. */
 const struct option *option_find(const char *spelling, bool *on);
+/* Why a spelling is not an option, and which is meant (other_versions.c); always false. */
+bool option_explain_unknown(const char *word, struct error *err);
 /* LLAMA_ARG_X -> LLAMA_ARG_NO_X; false when the option has no such variable. */
 bool option_negative_env(const struct option *option, char *out, size_t size);
 
@@ -173,6 +176,13 @@ bool apply_rerank(struct option_parser *p, const struct option_use *use, struct 
 bool apply_tensor_placement(struct option_parser *p, const struct option_use *use,
                             struct error *err);
 bool apply_nothing(struct option_parser *p, const struct option_use *use, struct error *err);
+/* custom_gpu.c */
+bool apply_gpu_layers(struct option_parser *p, const struct option_use *use, struct error *err);
+bool apply_split_mode(struct option_parser *p, const struct option_use *use, struct error *err);
+bool apply_tensor_split(struct option_parser *p, const struct option_use *use, struct error *err);
+bool apply_main_gpu(struct option_parser *p, const struct option_use *use, struct error *err);
+/* One warning for all of them. */
+bool warn_of_no_effect(struct option_parser *p);
 /* custom_sampling.c */
 bool apply_samplers(struct option_parser *p, const struct option_use *use, struct error *err);
 bool apply_sampler_seq(struct option_parser *p, const struct option_use *use, struct error *err);
