@@ -365,7 +365,7 @@ static bool take_rerank_template(struct api *api)
 
 /* A text without anything to fill in would be every prompt: it is a name misspelt, or a
  * path where --chat-template-file was meant. */
-static bool check_template_text(struct slice text, bool use_jinja, struct error *err)
+static bool check_template_text(struct slice text, struct error *err)
 {
     for (size_t i = 0; i + 1 < text.len; i++)
         if (text.data[i] == '{' && strchr("{%#", text.data[i + 1]))
@@ -376,13 +376,7 @@ static bool check_template_text(struct slice text, bool use_jinja, struct error 
         known = known || slice_equal_text(text, *name);
         str_append_format(&names, "%s%s", names.len ? ", " : "", *name);
     }
-    if (known && use_jinja && !slice_equal_text(text, "chatml")) {
-        error_set(err, ERR_INVALID,
-                  "--chat-template: %.*s is built in for --no-jinja only; add --no-jinja, or give a "
-                  "template",
-                  (int)text.len, text.data);
-        known = false;
-    } else if (!known)
+    if (!known)
         error_set(err, ERR_INVALID,
                   "--chat-template: '%.*s' is neither a template (it has no {{ or {%%) nor the name "
                   "of one; use --chat-template-file for a file, or one of %s",
@@ -400,7 +394,7 @@ static bool take_chat(struct api *api, struct error *err)
     if (!api->bos || !api->eos)
         return error_memory(err);
     struct slice source = slice_of(options->chat_template), tool_use = SLICE("");
-    if (options->chat_template && !check_template_text(source, options->use_jinja, err))
+    if (options->chat_template && !check_template_text(source, err))
         return false;
     if (!options->chat_template && (!model_template(api, NULL, &source, err) ||
                                     !model_template(api, "tool_use", &tool_use, err)))

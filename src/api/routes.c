@@ -53,7 +53,7 @@ static const struct http_route table[] = {
     {HTTP_POST, "/tools", handle_disabled, false, HTTP_INSTANT},
 };
 
-enum { N_TABLE = sizeof table / sizeof *table, N_ADAPTER = 2 };
+enum { N_TABLE = sizeof table / sizeof *table, N_ADAPTER = 2, N_FRONT = 1 };
 
 json_t *routes_surface(void)
 {
@@ -91,11 +91,14 @@ static const char *path_variable(struct api *api, const char *name, const char *
 
 bool routes_build(struct api *api, struct error *err)
 {
-    api->routes = calloc(N_TABLE + N_ADAPTER, sizeof *api->routes);
+    api->routes = calloc(N_TABLE + N_ADAPTER + N_FRONT, sizeof *api->routes);
     if (!api->routes)
         return error_memory(err);
     memcpy(api->routes, table, sizeof table);
     api->n_routes = N_TABLE;
+    if (api->options->http.ui)
+        api->routes[api->n_routes++] =
+            (struct http_route){HTTP_GET, "/", handle_front_page, true, HTTP_INSTANT};
     if (strcmp(variable("AIP_MODE", ""), "PREDICTION") != 0)
         return true;
     const char *health = path_variable(api, "AIP_HEALTH_ROUTE", "");

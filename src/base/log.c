@@ -101,43 +101,49 @@ bool log_enabled(enum log_level level)
     return !logger.settings.disabled && (int)level <= logger.settings.verbosity;
 }
 
+/* In one piece, so that whoever reads along never sees half a line. */
+static void write_whole(FILE *out, struct str *line)
+{
+    if (!line->failed)
+        fwrite(line->data, 1, line->len, out);
+    str_free(line);
+}
+
 static void write_text(FILE *out, bool color, enum log_level level, const char *text)
 {
     const struct log_settings *s = &logger.settings;
+    struct str line = {0};
     if (color)
-        fputs(level_looks[level].color, out);
+        str_append_text(&line, level_looks[level].color);
     if (s->timestamps) {
         uint64_t us = clock_monotonic_us() - logger.start_us;
-        fprintf(out, "%" PRIu64 ".%02d.%03d.%03d ", us / 60000000, (int)(us / 1000000 % 60),
-                (int)(us / 1000 % 1000), (int)(us % 1000));
+        str_append_format(&line, "%" PRIu64 ".%02d.%03d.%03d ", us / 60000000,
+                          (int)(us / 1000000 % 60), (int)(us / 1000 % 1000), (int)(us % 1000));
     }
     if (s->prefix)
-        fprintf(out, "%c ", level_looks[level].letter);
-    printable_write(out, slice_of(text));
-    fputs(color ? "\x1b[0m\n" : "\n", out);
-}
-
-static void write_json_text(FILE *out, const char *text)
-{
-    json_t *value = json_string_from(slice_of(text));
-    struct str json = {0};
-    if (value && json_append(&json, value))
-        fputs(str_text(&json), out);
-    else
-        fputs("null", out);
-    json_decref(value);
-    str_free(&json);
+        str_append_format(&line, "%c ", level_looks[level].letter);
+    printable_append(&line, slice_of(text));
+    str_append_text(&line, color ? "\x1b[0m\n" : "\n");
+    if (line.failed) { /* no memory, no decoration */
+        printable_write(out, slice_of(text));
+        fputc('\n', out);
+    }
+    write_whole(out, &line);
 }
 
 static void write_json(FILE *out, enum log_level level, const char *message, const char *members)
 {
     static const char *const names[] = {"output", "error", "warning", "info", "debug", "trace"};
     struct timespec now;
+    struct str line = {0};
+    json_t *value = json_string_from(slice_of(message));
     clock_gettime(CLOCK_REALTIME, &now);
-    fprintf(out, "{\"time_ms\":%" PRId64 ",\"level\":\"%s\",\"message\":",
-            (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, names[level]);
-    write_json_text(out, message);
-    fprintf(out, "%s}\n", members);
+    str_append_format(&line, "{\"time_ms\":%" PRId64 ",\"level\":\"%s\",\"message\":",
+                      (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000, names[level]);
+    json_append(&line, value);
+    str_append_format(&line, "%s}\n", members);
+    json_decref(value);
+    write_whole(out, &line);
 }
 
 static void write_line(FILE *out, bool color, enum log_level level, const char *message,

@@ -9,6 +9,7 @@
 #include "base/printable.h"
 #include "cmd/actions.h"
 #include "cmd/cmd.h"
+#include "cmd/progress.h"
 #include "cmd/signals.h"
 #include "http/http.h"
 
@@ -24,10 +25,15 @@ enum { STOP_GRACE_MS = 4000, LOADING_POLL_MS = 20 };
 /* Wait for a signal while the model loads; true when one came. */
 static bool stopped_while_loading(struct engine *engine)
 {
-    while (engine_state(engine) == ENGINE_LOADING)
-        if (signals_wait_stop(LOADING_POLL_MS))
-            return true;
-    return false;
+    struct progress progress;
+    bool stopped = false;
+    progress_begin(&progress, !log_enabled(LOG_INFO));
+    while (!stopped && engine_state(engine) == ENGINE_LOADING) {
+        progress_show(&progress, engine_load_progress(engine));
+        stopped = signals_wait_stop(LOADING_POLL_MS);
+    }
+    progress_end(&progress);
+    return stopped;
 }
 
 /* ---- the parts of a server ---- */

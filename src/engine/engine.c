@@ -91,6 +91,11 @@ enum engine_state engine_wait_loaded(struct engine *engine)
     return state;
 }
 
+int engine_load_progress(struct engine *engine)
+{
+    return atomic_load(&engine->load_progress);
+}
+
 void engine_load_error(struct engine *engine, struct error *out)
 {
     pthread_mutex_lock(&engine->lock);

@@ -76,6 +76,8 @@ void engine_stop(struct engine *engine);
 enum engine_state engine_state(struct engine *engine);
 /* Wait until the state is no longer LOADING; returns the state. */
 enum engine_state engine_wait_loaded(struct engine *engine);
+/* How much of the weights is loaded so far, in permille. */
+int engine_load_progress(struct engine *engine);
 /* Why loading failed. */
 void engine_load_error(struct engine *engine, struct error *out);
 

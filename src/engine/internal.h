@@ -303,8 +303,9 @@ struct engine {
     struct command *commands, **commands_end;
     int32_t n_queued;
     atomic_int next_id_task;
-    atomic_bool abort_step; /* everything in this step was cancelled */
-    atomic_int n_saving;    /* copies of slots that are still to be written to files */
+    atomic_int load_progress; /* permille */
+    atomic_bool abort_step;   /* everything in this step was cancelled */
+    atomic_int n_saving;      /* copies of slots that are still to be written to files */
 
     /* Made by load.c: the first load sets them, and then nobody, so that others read
      * them without a lock. So are the settings. */

@@ -283,6 +283,7 @@ bool engine_load(struct engine *engine, struct error *err)
 {
     uint64_t t_begin_us = clock_monotonic_us();
     struct model_settings model = engine->settings.model;
+    model.progress = &engine->load_progress;
     if (!check_weights(engine, &model, err) ||
         !model_load(engine->file, &model, engine->pool, &engine->model, err))
         return false;

@@ -143,6 +143,7 @@ struct transfer {
     uint64_t begun_at; /* bytes there before this attempt */
     bool begun, wrong_range;
     struct facts facts;
+    bool bar; /* on a terminal; else a line in the log now and then */
     uint64_t shown_us;
 };
 
@@ -155,6 +156,8 @@ static const char *shown_name(const char *url, int *len)
     return name;
 }
 
+enum { BAR_US = 100000, LINE_US = 5000000 };
+
 static int show_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t up_total,
                          curl_off_t up_now)
 {
@@ -163,12 +166,19 @@ static int show_progress(void *arg, curl_off_t total, curl_off_t now, curl_off_t
     int name_len;
     (void)up_total;
     (void)up_now;
-    if (total <= 0 || (us - t->shown_us < 100000 && now < total))
+    if (!t->shown_us && !t->bar)
+        t->shown_us = us;
+    if (total <= 0 || (us - t->shown_us < (t->bar ? BAR_US : LINE_US) && (now < total || !t->bar)))
         return 0;
     t->shown_us = us;
     double whole = (double)t->begun_at + (double)total, have = (double)t->begun_at + (double)now;
     int filled = (int)(BAR_WIDTH * have / whole);
     const char *name = shown_name(t->what->url, &name_len);
+    if (!t->bar) {
+        log_info("downloading %.*s: %d%% of %.1f MiB", name_len, name, (int)(100 * have / whole),
+                 whole / (1 << 20));
+        return 0;
+    }
     fputc('\r', stderr);
     printable_write(stderr, (struct slice){name, name_len > 40 ? 40 : (size_t)name_len});
     fprintf(stderr, " [%.*s%*s] %3d%% of %.1f MiB\x1b[K", filled,
@@ -311,14 +321,14 @@ static enum attempt attempt(const struct download *what, const struct names *nam
         snprintf(range, sizeof range, "%" PRIu64 "-", t.begun_at);
         curl_easy_setopt(t.curl, CURLOPT_RANGE, range);
     }
-    bool bar = !what->quiet && isatty(STDERR_FILENO);
-    if (bar) {
+    t.bar = !what->quiet && isatty(STDERR_FILENO);
+    if (!what->quiet) {
         curl_easy_setopt(t.curl, CURLOPT_NOPROGRESS, 0L);
         curl_easy_setopt(t.curl, CURLOPT_XFERINFOFUNCTION, show_progress);
         curl_easy_setopt(t.curl, CURLOPT_XFERINFODATA, &t);
     }
     CURLcode code = curl_easy_perform(t.curl);
-    if (bar && t.shown_us)
+    if (t.bar && t.shown_us)
         fputc('\n', stderr);
     if (fclose(t.stream) != 0 && code == CURLE_OK)
         code = CURLE_WRITE_ERROR;

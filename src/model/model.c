@@ -270,7 +270,8 @@ bool model_load(const struct model_file *file, const struct model_settings *sett
     bool ok = hparams_read(file, arch, &m->arena, &m->h, err) &&
               weights_bind(&source, &m->h, &m->arena, &m->w, err) &&
               (!settings || !settings->check_tensors || weights_check_finite(file, err)) &&
-              (!settings || !settings->repack || weights_prepare(&m->w, &m->h, file, pool, err)) &&
+              (!settings || !settings->repack || 
+               weights_prepare(&m->w, &m->h, file, pool, settings->progress, err)) &&
               describe_file(m, file, err);
     if (!ok) {
         model_free(m);

@@ -16,6 +16,7 @@
 #include "files/files.h"
 #include "kernels/kernels.h"
 
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -71,8 +72,9 @@ struct model_info {
 };
 
 struct model_settings {
-    bool repack;        /* let the kernels repack weights (more speed, more memory) */
-    bool check_tensors; /* refuse weights that hold NaN or infinity */
+    bool repack;          /* let the kernels repack weights (more speed, more memory) */
+    bool check_tensors;   /* refuse weights that hold NaN or infinity */
+    atomic_int *progress; /* permille of the weights that are repacked; NULL: not asked for */
 };
 
 /* Bind the weights of an open file to an architecture. file must outlive the

@@ -418,6 +418,8 @@ struct prepare_arg {
     const struct model_file *file; /* NULL: weights that are in memory anyway */
     struct worker_pool *pool;
     struct error *err;
+    atomic_int *progress; /* or NULL */
+    size_t n, n_done;
 };
 
 /* A packed matrix is a copy: the mapped original need not stay in memory. */
@@ -440,13 +442,25 @@ static bool prepare_one(struct linear *l, void *arg)
         return false;
     if (p->file && l->matrix.packed)
         release_original(p->file, &l->matrix);
+    p->n_done++;
+    if (p->progress)
+        atomic_store(p->progress, (int)(1000 * p->n_done / p->n));
+    return true;
+}
+
+static bool count_one(struct linear *l, void *arg)
+{
+    (void)l;
+    ++*(size_t *)arg;
     return true;
 }
 
 bool weights_prepare(struct weights *w, const struct hparams *h, const struct model_file *file,
-                     struct worker_pool *pool, struct error *err)
+                     struct worker_pool *pool, atomic_int *progress, struct error *err)
 {
-    return each_linear(w, h, prepare_one, &(struct prepare_arg){file, pool, err});
+    struct prepare_arg arg = {file, pool, err, progress, 0, 0};
+    each_linear(w, h, count_one, &arg.n);
+    return each_linear(w, h, prepare_one, &arg);
 }
 
 static bool release_one(struct linear *l, void *arg)

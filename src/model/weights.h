@@ -79,9 +79,10 @@ static inline bool is_bound(const struct linear *l)
 /* Find, check and bind all tensors. Fails naming the tensor. */
 bool weights_bind(const struct tensor_source *source, const struct hparams *h, struct arena *arena,
                   struct weights *out, struct error *err);
-/* Let the kernels repack what they like to; the source's pages are given up. */
+/* Let the kernels repack what they like to; the source's pages are given up.
+ * progress, where not NULL, counts up to 1000. */
 bool weights_prepare(struct weights *w, const struct hparams *h, const struct model_file *file,
-                     struct worker_pool *pool, struct error *err);
+                     struct worker_pool *pool, atomic_int *progress, struct error *err);
 /* Fails naming a tensor that holds NaN or infinity (plain float formats). */
 bool weights_check_finite(const struct model_file *file, struct error *err);
 void weights_release(struct weights *w, const struct hparams *h);

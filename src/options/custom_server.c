@@ -11,14 +11,9 @@ static void *field_of(struct option_parser *p, const struct option_use *use)
     return (char *)p->options + use->option->field;
 }
 
-/* A key as it stands between blanks and line ends, which nobody can send. */
 static bool add_key(struct option_parser *p, const struct option_use *use, struct slice key,
                     struct error *err)
 {
-    while (key.len && strchr(" \t\r", key.data[key.len - 1]))
-        key.len--;
-    while (key.len && strchr(" \t", key.data[0]))
-        key = slice_from(key, 1);
     return key.len == 0 || list_push(p->options, field_of(p, use), key) || error_memory(err);
 }
 
@@ -47,8 +42,10 @@ bool apply_api_key_file(struct option_parser *p, const struct option_use *use, s
     if (!text)
         return false;
     while (*text) {
-        size_t len = strcspn(text, "\n");
-        if (text[0] != '#' && !add_key(p, use, (struct slice){text, len}, err))
+        size_t len = strcspn(text, "\n"), n = len;
+        if (n && text[n - 1] == '\r') /* lines of an editor on Windows */
+            n--;
+        if (text[0] != '#' && !add_key(p, use, (struct slice){text, n}, err))
             return false;
         text += len + (text[len] == '\n');
     }

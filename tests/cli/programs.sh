@@ -39,11 +39,11 @@ expect 0 'Available devices:' --list-devices
 expect 0 'complete -F' --completion-bash
 expect 0 '"options"' --dump-surface
 expect 1 "unknown option '--nonsense'" --nonsense
-expect 1 "unknown option 'foo'" foo
+expect 1 "'foo' is not an option" foo
 expect 1 "-c: 'abc' is not accepted; expected a whole number" -c abc
 expect 1 'a value is missing' -m
 expect 1 'use --spec-draft-n-max' --draft 5
-expect 1 'the model runs on the CPU; use -ngl 0' -ngl 99 -m x
+expect 1 'no effect, mlxcel runs on the CPU only' -ngl 99 -m x
 expect 1 'not served yet' --lora a.gguf -m x
 expect 1 "/none/such.gguf" -m /none/such.gguf --port 0
 

@@ -125,7 +125,7 @@ static void a_bad_value_names_option_value_and_what_is_accepted(void **state)
     refused(PARSE("--prio", "4"), "-1 to 3");
     refused(PARSE("-m"), "-m: a value is missing");
     refused(PARSE("--nonsense"), "unknown option '--nonsense'");
-    refused(PARSE("foo"), "unknown option 'foo'");
+    refused(PARSE("foo"), "'foo' is not an option");
     refused(PARSE("--port=80"), "--port 80");
     refused(PARSE("-j", "{"), "-j");
     refused(PARSE("--grammar-file", "/none/such"), "/none/such: there is no such file");
@@ -190,7 +190,7 @@ static void a_bad_variable_is_named(void **state)
     refused(parse_env(NO_WORDS, ENV("LLAMA_ARG_CTX_SIZE=abc")), "LLAMA_ARG_CTX_SIZE: 'abc'");
     refused(parse_env(NO_WORDS, ENV("LLAMA_ARG_DRAFT_MAX=5")),
             "LLAMA_ARG_DRAFT_MAX has been removed");
-    refused(parse_env(NO_WORDS, ENV("LLAMA_ARG_N_GPU_LAYERS=99")), "LLAMA_ARG_N_GPU_LAYERS 99");
+    refused(parse_env(NO_WORDS, ENV("LLAMA_ARG_N_GPU_LAYERS=x")), "LLAMA_ARG_N_GPU_LAYERS: 'x'");
 }
 
 static void an_empty_variable_gives_no_file(void **state)
@@ -222,7 +222,7 @@ static void deprecated_options_work_and_warn_once(void **state)
     for (size_t i = 0; i < r.o.warnings.n; i++)
         n += strstr(r.o.warnings.data[i], "--no-mmap is deprecated") != NULL;
     assert_int_equal(n, 1);
-    assert_true(warned(&r, "--mlock is deprecated; it means --load-mode mlock"));
+    assert_true(warned(&r, "--mlock is deprecated; use --load-mode mlock"));
     options_free(&r.o);
 }
 
@@ -254,9 +254,6 @@ static void inert_values_of_hardware_options_pass_and_others_say_what_to_do(void
     accepted(PARSE("-ngl", "0", "-sm", "none", "--device", "none", "-mg", "0", "-ts", "1", "-cmoe",
                    "-ncmoe", "4", "-nkvo", "--no-host", "--op-offload", "-ot", "blk.*=CPU",
                    "--no-perf", "-ngld", "auto", "-mmdev", "none"));
-    refused(PARSE("-ngl", "99"), "-ngl 99: the model runs on the CPU; use -ngl 0");
-    refused(PARSE("--gpu-layers", "all"), "--gpu-layers all");
-    refused(PARSE("-sm", "row"), "-sm none");
     refused(PARSE("-dev", "CUDA0"), "--device none");
     refused(PARSE("-ot", "blk.*=CPU,x=CUDA0"), "=CPU");
     refused(PARSE("-ot", "blk"), "PATTERN=BUFFER");
@@ -497,14 +494,61 @@ static void a_quantized_value_cache_needs_blocked_attention(void **state)
     accepted(PARSE("-ctv", "q4_0"));
 }
 
-static void a_port_past_the_range_keeps_its_low_bits(void **state)
+static void a_port_past_the_range_is_refused(void **state)
 {
     (void)state;
-    struct run r = PARSE("--port", "99999999");
+    refused(PARSE("--port", "65536"), "0 to 65535");
+    refused(PARSE("--port", "-1"), "0 to 65535");
+    accepted(PARSE("--port", "65535"));
+}
+
+/* As the reference's build for CPUs: one warning for all of them. */
+static void options_about_gpus_have_no_effect_and_are_said_to(void **state)
+{
+    (void)state;
+    struct run r = PARSE("-ngl", "99", "-sm", "row", "-ts", "3,1", "-mg", "1");
     ACCEPTED(r);
-    assert_int_equal(r.o.http.port, 99999999 & 0xFFFF);
-    assert_true(warned(&r, "no port"));
+    assert_int_equal(r.o.warnings.n, 1);
+    assert_true(warned(&r, "-ngl 99, -sm row, -ts 3,1, -mg 1: no effect"));
     options_free(&r.o);
+    r = parse_env(NO_WORDS, ENV("LLAMA_ARG_N_GPU_LAYERS=all"));
+    ACCEPTED(r);
+    assert_true(warned(&r, "LLAMA_ARG_N_GPU_LAYERS all: no effect"));
+    options_free(&r.o);
+    r = PARSE("-ngl", "0", "-sm", "layer", "-ts", "1", "-mg", "0");
+    ACCEPTED(r);
+    assert_int_equal(r.o.warnings.n, 0);
+    options_free(&r.o);
+    refused(PARSE("-ngl", "many"), "a number of layers, auto or all");
+    refused(PARSE("-sm", "rows"), "none, layer, row or tensor");
+    refused(PARSE("-ts", "3,x"), "shares of GPUs");
+    refused(PARSE("-ts", ""), "shares of GPUs");
+    refused(PARSE("-mg", "x"), "a whole number");
+}
+
+static void unknown_options_are_explained(void **state)
+{
+    (void)state;
+    static const char *const cases[][2] = {{"--ctx-sise", "did you mean --ctx-size?"},
+                                           {"--n-gpu-layer", "--n-gpu-layers"},
+                                           {"--hsot", "did you mean --host?"},
+                                           {"--slots-endpoint-disable", "use --no-slots"},
+                                           {"--clear_idle", "use --cache-idle-slots"},
+                                           {"-p", "an option of llama-cli"},
+                                           {"--model-vocoder", "text-to-speech"},
+                                           {"--grp-attn-n", "--rope-scaling yarn"},
+                                           {"-zzz", "unknown option '-zzz'; --help"},
+                                           {"model.gguf", "-m model.gguf"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        refused(PARSE(cases[i][0], "x"), cases[i][1]);
+}
+
+static void no_key_is_empty(void **state)
+{
+    (void)state;
+    refused(PARSE("--api-key", ""), "the key is empty");
+    refused(PARSE("--api-key", ","), "the key is empty");
+    refused(parse_env(NO_WORDS, ENV("LLAMA_API_KEY=")), "LLAMA_API_KEY: the key is empty");
 }
 
 static void asking_for_the_whole_context_leaves_nothing_to_fit(void **state)
@@ -601,7 +645,10 @@ int main(void)
         cmocka_unit_test(reasoning_options_become_template_variables),
         cmocka_unit_test(built_in_presets_expand_and_later_options_overrule_them),
         cmocka_unit_test(a_quantized_value_cache_needs_blocked_attention),
-        cmocka_unit_test(a_port_past_the_range_keeps_its_low_bits),
+        cmocka_unit_test(a_port_past_the_range_is_refused),
+        cmocka_unit_test(options_about_gpus_have_no_effect_and_are_said_to),
+        cmocka_unit_test(unknown_options_are_explained),
+        cmocka_unit_test(no_key_is_empty),
         cmocka_unit_test(asking_for_the_whole_context_leaves_nothing_to_fit),
         cmocka_unit_test(a_config_file_stands_below_the_environment),
         cmocka_unit_test(keys_come_from_a_file_too),
