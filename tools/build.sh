@@ -34,3 +34,30 @@ configure_product() {
     fi
     configure release "$1" -DMLXCEL_TESTS=OFF
 }
+
+# build_shown FOLDER TARGET... : build, showing how far it is: on a terminal in one line,
+# elsewhere in a line now and then. What the compiler says is shown where it fails.
+build_shown() {
+    folder=$1
+    shift
+    targets=
+    for target in "$@"; do targets="$targets --target $target"; done
+    log=$folder/build.log
+    cmake --build "$folder" $targets >"$log" 2>&1 &
+    builder=$!
+    every=15 end='\n' shown=no waited=0
+    [ ! -t 2 ] || every=1 end='\r'
+    while kill -0 $builder 2>/dev/null; do
+        sleep 0.2
+        waited=$((waited + 1))
+        [ $((waited % (every * 5))) -eq 0 ] || continue
+        step=$(sed -n 's|^\[\([0-9]*/[0-9]*\)\].*|\1|p' "$log" | tail -n 1)
+        [ -z "$step" ] || printf "building: %s files$end" "$step" >&2
+        shown=yes
+    done
+    [ $shown = no ] || [ ! -t 2 ] || printf '\033[K' >&2
+    wait $builder || {
+        cat "$log" >&2
+        return 1
+    }
+}

@@ -4,7 +4,7 @@
 #include "api/api.h"
 #include "base/log.h"
 #include "base/printable.h"
-#include "base/version.h"
+#include "cmd/build_info.h"
 #include "cmd/cmd.h"
 #include "files/files.h"
 
@@ -42,18 +42,7 @@ static int print_help(const char *program)
 static int print_version(void)
 {
     struct str text = {0};
-    return print(&text, str_append_format(&text,
-                                          "version: %s (answers as llama-server %s)\n"
-                                          "built with %s for %s\n",
-                                          MLXCEL_VERSION, REFERENCE_RELEASE, __VERSION__,
-#if defined(__x86_64__)
-                                          "Linux x86_64"
-#elif defined(__aarch64__)
-                                          "Linux aarch64"
-#else
-                                          "an unnamed machine"
-#endif
-                                          ));
+    return print(&text, build_info_append(&text));
 }
 
 static int print_license(void)

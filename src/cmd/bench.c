@@ -30,22 +30,34 @@ static const char bench_usage[] =
     "  --templates PATH   what rendering 200 messages with tools costs, by each\n"
     "                     *.jinja of a folder, or by one file; -r N runs each\n"
     "  --write FILE       write the synthetic model as GGUF and end\n"
-    "  -p N               prompt tokens (512; 0: no prompt test)\n"
-    "  -n N               tokens to generate (64; 0: no generation test)\n"
-    "  -d N               tokens that are there before (0)\n"
-    "  -t N               threads (as many as processors)\n"
+    "  -p N[,N...]        prompt tokens (512; 0: no prompt test)\n"
+    "  -n N[,N...]        tokens to generate (64; 0: no generation test)\n"
+    "  -d N[,N...]        tokens that are there before (0)\n"
+    "  -t N[,N...]        threads (as many as processors); also --threads\n"
     "  -tb N              threads for prompts (as -t)\n"
     "  -b N, -ub N        batch and physical batch (2048, 512)\n"
     "  -ctk T, -ctv T     types of the KV cache (f16)\n"
     "  --clients N        sequences that generate together (1)\n"
     "  -r N               repetitions (3)\n"
     "  --no-repack        leave weights as they are in the file\n"
-    "  --json             print JSON\n"
-    "  --compare FILE     print the ratio to an earlier --json output, which may be that\n"
-    "                     of another model or, with --formats, holds the same ones; what\n"
-    "                     was measured at the same depth with as many clients counts\n";
+    "  -o FORMAT          print text, json, md (a table) or csv; --json is -o json\n"
+    "  -ngl N             no effect, as all options about GPUs: mlxcel runs on the CPU\n"
+    "  --compare FILE     compare with FILE, an earlier --json output; tests are matched by\n"
+    "                     depth and number of clients\n";
+
+enum output { OUTPUT_TEXT, OUTPUT_JSON, OUTPUT_MARKDOWN, OUTPUT_CSV };
+
+/* Values of an option that takes several. */
+enum { LIST_MAX = 16 };
+
+struct value_list {
+    int32_t values[LIST_MAX];
+    size_t n;
+};
 
 struct bench_options {
+    enum output output;
+    struct value_list prompts, generates, depths, threads;
     const char *model, *synthetic, *formats, *templates, *write, *type_k, *type_v, *compare;
     int32_t n_prompt, n_generate, n_depth, n_threads, n_threads_batch, n_batch, n_ubatch, n_clients,
         n_reps, n_texts;
@@ -72,65 +84,141 @@ static const char *model_name(const struct bench *b)
 
 /* ---- options -------------------------------------------------------------------- */
 
+/* "512,1024": each from min on. */
+static bool read_list(const char *name, const char *text, int32_t min, struct value_list *out,
+                      struct error *err)
+{
+    const int32_t max = 1 << 24;
+    *out = (struct value_list){0};
+    for (const char *at = text;; at++) {
+        char *end;
+        long n = strtol(at, &end, 10);
+        if (end == at || (*end && *end != ',') || n < min || n > max)
+            return error_set(err, ERR_INVALID, "%s: '%s' is not a number (%d to %d)%s", name, text,
+                             min, max, strchr(text, ',') ? ", or a list of them" : "");
+        if (out->n == LIST_MAX)
+            return error_set(err, ERR_INVALID, "%s: at most %d values", name, LIST_MAX);
+        out->values[out->n++] = (int32_t)n;
+        if (!*end)
+            return true;
+        at = end;
+    }
+}
+
+static bool read_output(const char *text, enum output *out, struct error *err)
+{
+    static const char *const names[] = {"text", "json", "md", "csv"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(text, names[i]) == 0) {
+            *out = (enum output)i;
+            return true;
+        }
+    return error_set(err, ERR_INVALID, "-o: '%s' is not a format; expected text, json, md or csv",
+                     text);
+}
+
+struct bench_option {
+    const char *name;
+    const char **text;
+    int32_t *number;
+    bool *flag;
+    int32_t min;
+    struct value_list *list;
+};
+
+static bool read_value(const struct bench_option *row, const char *value, struct error *err)
+{
+    struct value_list list = {0};
+    if (row->text) {
+        *row->text = value;
+        return true;
+    }
+    if (!read_list(row->name, value, row->min, &list, err))
+        return false;
+    if (!row->list && list.n > 1)
+        return error_set(err, ERR_INVALID, "%s: '%s': expected one number", row->name, value);
+    if (row->list)
+        *row->list = list;
+    else
+        *row->number = list.values[0];
+    return true;
+}
+
+/* Options of llama-bench that mean nothing here. */
+static bool is_about_gpus(const char *name)
+{
+    static const char *const names[] = {"-ngl", "--n-gpu-layers", "-sm", "--split-mode", "-mg",
+                                        "--main-gpu", "-ts", "--tensor-split", "-fa",
+                                        "--flash-attn", "-nkvo", "--no-kv-offload"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(name, names[i]) == 0)
+            return true;
+    return false;
+}
+
 static bool read_options(int argc, char **argv, struct bench_options *o, struct error *err)
 {
-    const struct {
-        const char *name;
-        const char **text;
-        int32_t *number;
-        bool *flag;
-        int32_t min;
-    } table[] = {
-        {"-m", &o->model, NULL, NULL, 0},
-        {"--model", &o->model, NULL, NULL, 0},
-        {"--synthetic", &o->synthetic, NULL, NULL, 0},
-        {"--formats", &o->formats, NULL, NULL, 0},
-        {"--templates", &o->templates, NULL, NULL, 0},
-        {"--write", &o->write, NULL, NULL, 0},
-        {"--compare", &o->compare, NULL, NULL, 0},
-        {"-ctk", &o->type_k, NULL, NULL, 0},
-        {"-ctv", &o->type_v, NULL, NULL, 0},
-        {"-p", NULL, &o->n_prompt, NULL, 0},
-        {"--texts", NULL, &o->n_texts, NULL, 1},
-        {"--embeddings", NULL, NULL, &o->embeddings, 0},
-        {"-n", NULL, &o->n_generate, NULL, 0},
-        {"-d", NULL, &o->n_depth, NULL, 0},
-        {"-t", NULL, &o->n_threads, NULL, 1},
-        {"-tb", NULL, &o->n_threads_batch, NULL, 1},
-        {"-b", NULL, &o->n_batch, NULL, 1},
-        {"-ub", NULL, &o->n_ubatch, NULL, 1},
-        {"--clients", NULL, &o->n_clients, NULL, 1},
-        {"-r", NULL, &o->n_reps, NULL, 1},
-        {"--json", NULL, NULL, &o->json, 0},
-        {"--no-repack", NULL, NULL, &o->no_repack, 0},
-        {"--sampling", NULL, NULL, &o->sampling, 0},
-        {"--help", NULL, NULL, &o->help, 0},
-        {"-h", NULL, NULL, &o->help, 0},
+    const char *output = NULL;
+    const struct bench_option table[] = {
+        {"-m", &o->model, NULL, NULL, 0, NULL},
+        {"--model", &o->model, NULL, NULL, 0, NULL},
+        {"--synthetic", &o->synthetic, NULL, NULL, 0, NULL},
+        {"--formats", &o->formats, NULL, NULL, 0, NULL},
+        {"--templates", &o->templates, NULL, NULL, 0, NULL},
+        {"--write", &o->write, NULL, NULL, 0, NULL},
+        {"--compare", &o->compare, NULL, NULL, 0, NULL},
+        {"-o", &output, NULL, NULL, 0, NULL},
+        {"--output", &output, NULL, NULL, 0, NULL},
+        {"-ctk", &o->type_k, NULL, NULL, 0, NULL},
+        {"-ctv", &o->type_v, NULL, NULL, 0, NULL},
+        {"-p", NULL, NULL, NULL, 0, &o->prompts},
+        {"--n-prompt", NULL, NULL, NULL, 0, &o->prompts},
+        {"-n", NULL, NULL, NULL, 0, &o->generates},
+        {"--n-gen", NULL, NULL, NULL, 0, &o->generates},
+        {"-d", NULL, NULL, NULL, 0, &o->depths},
+        {"--n-depth", NULL, NULL, NULL, 0, &o->depths},
+        {"-t", NULL, NULL, NULL, 1, &o->threads},
+        {"--threads", NULL, NULL, NULL, 1, &o->threads},
+        {"--texts", NULL, &o->n_texts, NULL, 1, NULL},
+        {"-tb", NULL, &o->n_threads_batch, NULL, 1, NULL},
+        {"-b", NULL, &o->n_batch, NULL, 1, NULL},
+        {"-ub", NULL, &o->n_ubatch, NULL, 1, NULL},
+        {"--clients", NULL, &o->n_clients, NULL, 1, NULL},
+        {"-r", NULL, &o->n_reps, NULL, 1, NULL},
+        {"--repetitions", NULL, &o->n_reps, NULL, 1, NULL},
+        {"--embeddings", NULL, NULL, &o->embeddings, 0, NULL},
+        {"--json", NULL, NULL, &o->json, 0, NULL},
+        {"--no-repack", NULL, NULL, &o->no_repack, 0, NULL},
+        {"--sampling", NULL, NULL, &o->sampling, 0, NULL},
+        {"--help", NULL, NULL, &o->help, 0, NULL},
+        {"-h", NULL, NULL, &o->help, 0, NULL},
     };
     enum { N = sizeof table / sizeof *table };
     for (int i = 1; i < argc; i++) {
         size_t k = 0;
         while (k < N && strcmp(table[k].name, argv[i]) != 0)
             k++;
+        if (k == N && is_about_gpus(argv[i])) {
+            fprintf(stderr, "mlxcel bench: %s: no effect, mlxcel runs on the CPU only\n", argv[i]);
+            i += i + 1 < argc && argv[i + 1][0] != '-';
+            continue;
+        }
         if (k == N)
-            return error_set(err, ERR_INVALID, "there is no option '%s'; see --help", argv[i]);
+            return error_set(err, ERR_INVALID, "unknown option '%s'; --help lists all", argv[i]);
         if (table[k].flag) {
             *table[k].flag = true;
             continue;
         }
         if (++i == argc)
-            return error_set(err, ERR_INVALID, "'%s' needs a value", table[k].name);
-        if (table[k].text) {
-            *table[k].text = argv[i];
-            continue;
-        }
-        char *end;
-        long n = strtol(argv[i], &end, 10);
-        if (*end || end == argv[i] || n < table[k].min || n > 1 << 24)
-            return error_set(err, ERR_INVALID, "'%s %s': a number from %d to %d is wanted",
-                             table[k].name, argv[i], table[k].min, 1 << 24);
-        *table[k].number = (int32_t)n;
+            return error_set(err, ERR_INVALID, "%s: a value is missing", table[k].name);
+        if (!read_value(&table[k], argv[i], err))
+            return false;
     }
+    if (output && !read_output(output, &o->output, err))
+        return false;
+    if (o->json)
+        o->output = OUTPUT_JSON;
+    o->json = o->output == OUTPUT_JSON;
     int n_models = (o->model != NULL) + (o->synthetic != NULL) + (o->formats != NULL);
     if (!o->help && !o->sampling && !o->templates && n_models != 1)
         return error_set(err, ERR_INVALID,
@@ -143,7 +231,7 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
 static bool cache_type(const char *name, enum dtype *out, struct error *err)
 {
     return !name || dtype_from_name(name, out) ||
-           error_set(err, ERR_INVALID, "'%s' is no type for the KV cache", name);
+           error_set(err, ERR_INVALID, "'%s' is not a type of the KV cache; expected f32, f16, bf16, q8_0, q4_0 or another of them", name);
 }
 
 static bool open_model(struct bench *b, struct error *err)
@@ -339,7 +427,9 @@ static bool print_json(const struct bench *b, struct error *err)
 
 static void print_speed(const struct bench *b, int which)
 {
-    printf(": %8.2f tokens/s (+- %.2f)", b->speed[which], b->deviation[which]);
+    printf(": %8.2f tokens/s", b->speed[which]);
+    if (b->o->n_reps > 1)
+        printf(" (+- %.2f)", b->deviation[which]);
     if (b->earlier[which] > 0.0)
         printf(", %.3f times the earlier %.2f", b->speed[which] / b->earlier[which],
                b->earlier[which]);
@@ -364,6 +454,36 @@ static void print_human(const struct bench *b)
         print_speed(b, which);
         printf("\n");
     }
+}
+
+/* The columns that llama-bench has, as far as they mean something here. */
+static void print_table(const struct bench *b)
+{
+    const struct model_info *info = model_info(b->model);
+    const struct bench_options *o = b->o;
+    bool csv = o->output == OUTPUT_CSV;
+    for (int which = 0; which < 2; which++) {
+        int32_t n = which ? o->n_generate : o->n_prompt;
+        char test[64], depth[24] = "";
+        if (n == 0)
+            continue;
+        if (o->n_depth)
+            snprintf(depth, sizeof depth, " @ d%d", o->n_depth);
+        snprintf(test, sizeof test, "%s%d%s", which ? "tg" : "pp", n, depth);
+        printf(csv ? "\"%s\",%.2f,%.2f,%d,%s,\"%s\",%.2f,%.2f\n"
+                   : "| %s | %.2f MiB | %.2f M | %d | %s | %s | %.2f ± %.2f |\n",
+               info->description, (double)info->n_bytes / 1048576.0, (double)info->n_params / 1e6,
+               o->n_threads, kernels_isa(), test, b->speed[which], b->deviation[which]);
+    }
+}
+
+static void print_table_head(enum output output)
+{
+    if (output == OUTPUT_MARKDOWN)
+        printf("| model | size | params | threads | isa | test | t/s |\n"
+               "| --- | ---: | ---: | ---: | --- | ---: | ---: |\n");
+    else if (output == OUTPUT_CSV)
+        printf("model,size_mib,params_m,threads,isa,test,tokens_per_second,deviation\n");
 }
 
 /* A row of --formats. */
@@ -425,6 +545,8 @@ static bool run(const struct bench_options *o, struct error *err)
     ok = ok && set_up(&b, err) && measure(&b, 0, err) && measure(&b, 1, err);
     if (ok && o->json)
         ok = print_json(&b, err);
+    else if (ok && o->output != OUTPUT_TEXT)
+        print_table(&b);
     else if (ok)
         (o->formats ? print_row : print_human)(&b);
     tear_down(&b);
@@ -456,11 +578,50 @@ static int32_t n_processors(void)
     return n < 1 ? 1 : n > WORKER_MAX_THREADS ? WORKER_MAX_THREADS : (int32_t)n;
 }
 
+/* The i-th value of a list; past its end 0, a test that is not run. */
+static int32_t value_at(const struct value_list *list, size_t i)
+{
+    return i < list->n ? list->values[i] : 0;
+}
+
+/* Every number of threads at every depth, prompts and generations side by side. */
+static bool run_all(struct bench_options *o, struct error *err)
+{
+    size_t n = o->prompts.n > o->generates.n ? o->prompts.n : o->generates.n;
+    size_t n_runs = o->threads.n * o->depths.n * n, done = 0;
+    bool list = o->json && n_runs > 1, ok = true;
+    print_table_head(o->output);
+    if (list)
+        fputs("[", stdout);
+    for (size_t t = 0; t < o->threads.n; t++)
+        for (size_t d = 0; d < o->depths.n; d++)
+            for (size_t i = 0; ok && i < n; i++) {
+                o->n_threads = o->threads.values[t];
+                o->n_depth = o->depths.values[d];
+                o->n_prompt = value_at(&o->prompts, i);
+                o->n_generate = value_at(&o->generates, i);
+                if (o->embeddings && o->n_prompt == 0)
+                    o->n_prompt = 1;
+                if (list && done++)
+                    fputs(",", stdout);
+                ok = (o->formats ? run_formats : run)(o, err);
+                fflush(stdout);
+            }
+    if (list)
+        puts("]");
+    return ok;
+}
+
+static void set_default(struct value_list *list, int32_t value)
+{
+    if (list->n == 0)
+        *list = (struct value_list){{value}, 1};
+}
+
 int cmd_bench(int argc, char **argv)
 {
     struct error err = {0};
-    struct bench_options o = {
-        .n_prompt = -1, .n_generate = 64, .n_clients = 1, .n_reps = 3, .n_texts = 128};
+    struct bench_options o = {.n_clients = 1, .n_reps = 3, .n_texts = 128};
     if (!read_options(argc, argv, &o, &err)) {
         error_print("mlxcel bench", &err);
         return 1;
@@ -473,13 +634,11 @@ int cmd_bench(int argc, char **argv)
         return bench_sampling();
     if (o.templates)
         return bench_templates(o.templates, o.n_reps);
-    if (o.n_prompt < 0)
-        o.n_prompt = o.embeddings ? 64 : 512;
-    if (o.embeddings && o.n_prompt == 0)
-        o.n_prompt = 1;
-    if (o.n_threads == 0)
-        o.n_threads = n_processors();
-    if (!(o.formats ? run_formats : run)(&o, &err)) {
+    set_default(&o.prompts, o.embeddings ? 64 : 512);
+    set_default(&o.generates, 64);
+    set_default(&o.depths, 0);
+    set_default(&o.threads, n_processors());
+    if (!run_all(&o, &err)) {
         error_print("mlxcel bench", &err);
         return 1;
     }

@@ -4,6 +4,7 @@
 #include "base/printable.h"
 #include "cmd/cmd.h"
 #include "cmd/conform_scenario.h"
+#include "cmd/resources.h"
 
 #include <curl/curl.h>
 #include <pthread.h>
@@ -185,6 +186,15 @@ static bool take_args(struct suite *suite, int argc, char **argv, struct error *
     }
     if (suite->n_recordings == 0)
         return error_set(err, ERR_INVALID, "no recording was named; see --help");
+    /* The deliberate differences that come with the program. */
+    char *differences = suite->settings.by_design || suite->record
+                            ? NULL
+                            : resource_find("tests/conformance/by_design.json");
+    if (differences && !(suite->settings.by_design = json_parse_file(differences, err))) {
+        free(differences);
+        return false;
+    }
+    free(differences);
     return keep_matching(suite, err);
 }
 

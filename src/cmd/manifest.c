@@ -1,5 +1,6 @@
 /* manifest.c - mlxcel manifest: what is claimed, and whether it is true. */
 #include "cmd/manifest.h"
+#include "cmd/resources.h"
 
 #include "base/printable.h"
 #include "cmd/cmd.h"
@@ -17,7 +18,8 @@ static const char usage[] =
     "  check            hold every claim against the tests and the server's own tables\n"
     "  --markdown FILE  write the claims as a document; docs/compatibility.md without FILE,\n"
     "                   to standard output with -\n"
-    "  --root DIR       the project (default: .)\n"
+    "  --root DIR       the project (default: this folder, else what comes with\n"
+    "                   the program)\n"
     "  --build DIR      a configured build, for the names of the tests\n"
     "                   (default: the folder above this program's)\n"
     "  --server BINARY  the server to ask (default: mlxcel-server beside this program)\n";
@@ -140,7 +142,7 @@ static int write_markdown(const struct settings *s, const struct manifest *m)
     struct error err;
     struct str text = {0};
     char path[4200];
-    snprintf(path, sizeof path, "%s/docs/compatibility.md", s->root);
+    snprintf(path, sizeof path, "%s/docs/compatibility.md", s->root ? s->root : ".");
     const char *name = s->markdown ? s->markdown : path;
     bool ok = manifest_markdown(m, &text) || error_memory(&err);
     FILE *file = NULL;
@@ -167,7 +169,7 @@ static int print_summary(const struct manifest *m)
 
 int cmd_manifest(int argc, char **argv)
 {
-    struct settings s = {.root = "."};
+    struct settings s = {0};
     struct manifest m = {0};
     struct error err;
     if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
@@ -178,7 +180,12 @@ int cmd_manifest(int argc, char **argv)
     if (!read_arguments(argc, argv, &s, &err))
         return complain(&err);
     char folder[4200];
-    snprintf(folder, sizeof folder, "%s/" MANIFEST_FOLDER, s.root);
+    char *found = s.root ? NULL : resource_find(MANIFEST_FOLDER);
+    if (s.root || !found)
+        snprintf(folder, sizeof folder, "%s/" MANIFEST_FOLDER, s.root ? s.root : ".");
+    else
+        snprintf(folder, sizeof folder, "%s", found);
+    free(found);
     int exit_code = 1;
     if (!manifest_load(folder, &m, &err))
         complain(&err);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char tokenize_usage[] =
     "usage: mlxcel tokenize -m FILE [OPTIONS] [TEXT...]\n"
@@ -17,7 +18,8 @@ static const char tokenize_usage[] =
     "\n"
     "  -m, --model FILE     a GGUF file (a vocabulary is enough), a Hugging Face folder,\n"
     "                       a tokenizer.json or a tokenizer.model\n"
-    "      --stdin          read the text from standard input\n"
+    "      --stdin, -       read the text from standard input, as when no text is given\n"
+    "                       and standard input is a pipe or a file\n"
     "      --json           the text is a JSON array of texts; print one array for each,\n"
     "                       a line each\n"
     "      --no-bos         do not put bos, eos and the like around the text\n"
@@ -30,7 +32,8 @@ static const char detokenize_usage[] =
     "Print the text of tokens, given as numbers or as JSON arrays of numbers.\n"
     "\n"
     "  -m, --model FILE     as for mlxcel tokenize\n"
-    "      --stdin          read the ids from standard input\n"
+    "      --stdin, -       read the ids from standard input, as when none are given and\n"
+    "                       standard input is a pipe or a file\n"
     "      --no-special     leave out control tokens\n";
 
 struct arguments {
@@ -57,6 +60,12 @@ static bool read_stdin(struct str *out, struct error *err)
     return !out->failed || error_memory(err);
 }
 
+/* A negative number is an id that does not exist, not an option. */
+static bool is_number(const char *text)
+{
+    return text[0] == '-' && text[1] && text[1 + strspn(text + 1, "0123456789")] == '\0';
+}
+
 static bool read_arguments(int argc, char **argv, struct arguments *args, struct error *err)
 {
     const struct {
@@ -78,7 +87,7 @@ static bool read_arguments(int argc, char **argv, struct arguments *args, struct
         }
         if (options && (strcmp(arg, "-m") == 0 || strcmp(arg, "--model") == 0)) {
             if (++i == argc)
-                return error_set(err, ERR_INVALID, "%s wants a file", arg);
+                return error_set(err, ERR_INVALID, "%s: a file is missing", arg);
             args->model = argv[i];
             continue;
         }
@@ -87,9 +96,15 @@ static bool read_arguments(int argc, char **argv, struct arguments *args, struct
                 taken = *flags[k].flag = true;
         if (taken)
             continue;
-        if (options && strncmp(arg, "--", 2) == 0)
+        if (options && strcmp(arg, "-") == 0) {
+            args->from_stdin = true;
+            continue;
+        }
+        if (options && arg[0] == '-' && !is_number(arg))
             return error_set(err, ERR_INVALID,
-                             "there is no option '%s' (put -- before a text that begins so)", arg);
+                             "unknown option '%s'; --help lists all (put -- before a text that "
+                             "begins so)",
+                             arg);
         if (have_text)
             str_append_char(&args->text, ' ');
         str_append_text(&args->text, arg);
@@ -98,7 +113,12 @@ static bool read_arguments(int argc, char **argv, struct arguments *args, struct
     if (args->help)
         return true;
     if (!args->model)
-        return error_set(err, ERR_INVALID, "-m FILE is missing");
+        return error_set(err, ERR_INVALID, "-m FILE is missing; it names the model or tokenizer");
+    if (!have_text && !args->from_stdin) {
+        if (isatty(STDIN_FILENO))
+            return error_set(err, ERR_INVALID, "give a text, or - to read standard input");
+        args->from_stdin = true;
+    }
     if (args->from_stdin && have_text)
         return error_set(err, ERR_INVALID, "give a text or --stdin, not both");
     return !args->from_stdin || read_stdin(&args->text, err);
@@ -133,7 +153,7 @@ static bool print_all(const struct tokenizer *tok, const struct arguments *args,
     json_t *texts = json_parse(str_slice(&args->text), err);
     bool ok = texts != NULL;
     if (ok && !json_is_array(texts))
-        ok = error_set(err, ERR_FORMAT, "--json wants an array of texts");
+        ok = error_set(err, ERR_FORMAT, "--json: expected a JSON array of texts");
     for (size_t i = 0; ok && i < json_array_size(texts); i++)
         ok = print_tokens(tok, args, json_slice(json_array_get(texts, i)), err);
     json_decref(texts);
@@ -156,7 +176,7 @@ int cmd_tokenize(int argc, char **argv)
 }
 
 /* Numbers with anything that a JSON array may have between them. */
-static bool read_ids(const char *text, struct token_vec *ids, struct error *err)
+static bool read_ids(const char *text, int32_t n_vocab, struct token_vec *ids, struct error *err)
 {
     for (;;) {
         text += strspn(text, " \t\r\n,[]");
@@ -165,9 +185,10 @@ static bool read_ids(const char *text, struct token_vec *ids, struct error *err)
         char *end;
         long id = strtol(text, &end, 10);
         if (end == text)
-            return error_set(err, ERR_FORMAT, "'%.20s' is no token id", text);
-        if (id < 0 || id > INT32_MAX)
-            return error_set(err, ERR_FORMAT, "there is no token id %ld", id);
+            return error_set(err, ERR_FORMAT, "'%.20s' is not a token id", text);
+        if (id < 0 || id >= n_vocab)
+            return error_set(err, ERR_FORMAT, "token id %ld does not exist; ids are 0 to %d", id,
+                             (int)n_vocab - 1);
         if (!VEC_PUSH(ids, (int32_t)id))
             return error_memory(err);
         text = end;
@@ -179,7 +200,7 @@ static bool print_text(const struct tokenizer *tok, const struct arguments *args
     struct token_vec ids = {0};
     struct str text = {0};
     unsigned flags = args->no_special ? TEXT_REMOVE_SPECIAL : TEXT_SHOW_SPECIAL;
-    bool ok = read_ids(str_text(&args->text), &ids, err) &&
+    bool ok = read_ids(str_text(&args->text), tokenizer_n_vocab(tok), &ids, err) &&
               text_decode(tok, ids.data, ids.n, flags, &text, err);
     if (ok) {
         fwrite(str_text(&text), 1, text.len, stdout);
