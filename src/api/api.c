@@ -110,12 +110,14 @@ bool api_http_settings(struct api *api, struct http_settings *out, struct error 
         out->port = (int32_t)n;
     }
     if (strcmp(http->cors_origins ? http->cors_origins : "*", "*") == 0 && http->api_keys.n == 0)
-        log_warn("no API key is set and CORS allows every origin: any web page you open can use this "
-                 "server. Set --api-key, or --cors-origins localhost");
+        log_warn(
+            "no API key is set and CORS allows every origin: any web page you open can use this "
+            "server. Set --api-key, or --cors-origins localhost");
     if (http->api_keys.n == 0 && !is_local(out->host))
-        log_warn("no API key is set and the server listens on %s: everybody who reaches this machine "
-                 "can use it. Set --api-key",
-                 out->host);
+        log_warn(
+            "no API key is set and the server listens on %s: everybody who reaches this machine "
+            "can use it. Set --api-key",
+            out->host);
     return true;
 }
 
@@ -377,10 +379,11 @@ static bool check_template_text(struct slice text, struct error *err)
         str_append_format(&names, "%s%s", names.len ? ", " : "", *name);
     }
     if (!known)
-        error_set(err, ERR_INVALID,
-                  "--chat-template: '%.*s' is neither a template (it has no {{ or {%%) nor the name "
-                  "of one; use --chat-template-file for a file, or one of %s",
-                  (int)(text.len < 60 ? text.len : 60), text.data, str_text(&names));
+        error_set(
+            err, ERR_INVALID,
+            "--chat-template: '%.*s' is neither a template (it has no {{ or {%%) nor the name "
+            "of one; use --chat-template-file for a file, or one of %s",
+            (int)(text.len < 60 ? text.len : 60), text.data, str_text(&names));
     str_free(&names);
     return known;
 }

@@ -70,13 +70,13 @@ void handle_front_page(struct http_exchange *x, void *context)
     }
     enum engine_state state = engine_state(api->engine);
     struct str out = {0};
-    str_append_text(&out,
-                    "<!doctype html><html lang=en><meta charset=utf-8><title>mlxcel</title>"
-                    "<meta name=viewport content=\"width=device-width\">"
-                    "<style>body{font:16px system-ui,sans-serif;max-width:46em;margin:2em auto;"
-                    "padding:0 1em}pre{padding:1em;background:#8882;overflow:auto}td{padding:.2em 1em "
-                    ".2em 0;vertical-align:top}:root{color-scheme:light dark}</style>"
-                    "<h1>mlxcel</h1><p>Model: <b>");
+    str_append_text(
+        &out, "<!doctype html><html lang=en><meta charset=utf-8><title>mlxcel</title>"
+              "<meta name=viewport content=\"width=device-width\">"
+              "<style>body{font:16px system-ui,sans-serif;max-width:46em;margin:2em auto;"
+              "padding:0 1em}pre{padding:1em;background:#8882;overflow:auto}td{padding:.2em 1em "
+              ".2em 0;vertical-align:top}:root{color-scheme:light dark}</style>"
+              "<h1>mlxcel</h1><p>Model: <b>");
     append_escaped(&out, slice_of(api->model_name));
     str_append_format(&out, "</b><br>State: %s</p><p>Try it:</p>", state_names[state]);
     append_curl(&out, api, http_header(x, "Host"), state == ENGINE_READY);
@@ -86,7 +86,8 @@ void handle_front_page(struct http_exchange *x, void *context)
                           shown_routes[i].purpose);
     str_append_text(&out, "</table><p>No web interface is built in; --path FOLDER serves one, and "
                           "--no-ui takes this page away.</p></html>\n");
-    http_answer_header(x, "Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'");
+    http_answer_header(x, "Content-Security-Policy",
+                       "default-src 'none'; style-src 'unsafe-inline'");
     http_reply_str(x, 200, "text/html; charset=utf-8", &out);
     str_free(&out);
 }

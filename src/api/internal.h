@@ -312,7 +312,8 @@ void stream_session_watch(struct stream_session *session, struct http_exchange *
 /* ---- the handlers ------------------------------------------------------------------------------
  */
 
-http_handler handle_front_page, handle_health, handle_models, handle_props, handle_set_props, handle_metrics;
+http_handler handle_front_page, handle_health, handle_models, handle_props, handle_set_props,
+    handle_metrics;
 http_handler handle_slots, handle_slot_action;
 http_handler handle_completion, handle_completions, handle_chat, handle_responses;
 http_handler handle_anthropic, handle_infill;

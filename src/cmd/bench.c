@@ -147,9 +147,9 @@ static bool read_value(const struct bench_option *row, const char *value, struct
 /* Options of llama-bench that mean nothing here. */
 static bool is_about_gpus(const char *name)
 {
-    static const char *const names[] = {"-ngl", "--n-gpu-layers", "-sm", "--split-mode", "-mg",
-                                        "--main-gpu", "-ts", "--tensor-split", "-fa",
-                                        "--flash-attn", "-nkvo", "--no-kv-offload"};
+    static const char *const names[] = {"-ngl", "--n-gpu-layers", "-sm",   "--split-mode",
+                                        "-mg",  "--main-gpu",     "-ts",   "--tensor-split",
+                                        "-fa",  "--flash-attn",   "-nkvo", "--no-kv-offload"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (strcmp(name, names[i]) == 0)
             return true;
@@ -231,7 +231,10 @@ static bool read_options(int argc, char **argv, struct bench_options *o, struct 
 static bool cache_type(const char *name, enum dtype *out, struct error *err)
 {
     return !name || dtype_from_name(name, out) ||
-           error_set(err, ERR_INVALID, "'%s' is not a type of the KV cache; expected f32, f16, bf16, q8_0, q4_0 or another of them", name);
+           error_set(err, ERR_INVALID,
+                     "'%s' is not a type of the KV cache; expected f32, f16, bf16, q8_0, q4_0 or "
+                     "another of them",
+                     name);
 }
 
 static bool open_model(struct bench *b, struct error *err)

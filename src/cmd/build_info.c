@@ -9,14 +9,14 @@
 #endif
 
 #if defined(__x86_64__)
-#define MACHINE       "Linux x86_64"
-#define KNOWN_SETS    "generic, avx2, avx512"
+#define MACHINE    "Linux x86_64"
+#define KNOWN_SETS "generic, avx2, avx512"
 #elif defined(__aarch64__)
-#define MACHINE       "Linux aarch64"
-#define KNOWN_SETS    "generic, neon"
+#define MACHINE    "Linux aarch64"
+#define KNOWN_SETS "generic, neon"
 #else
-#define MACHINE       "an unnamed machine"
-#define KNOWN_SETS    "generic"
+#define MACHINE    "an unnamed machine"
+#define KNOWN_SETS "generic"
 #endif
 
 #if defined(__clang__)
@@ -31,6 +31,6 @@ bool build_info_append(struct str *out)
                              "version: %s, commit %s (answers as llama-server %s)\n"
                              "built with %s %s for %s\n"
                              "instruction set: %s (of %s)\n",
-                             MLXCEL_VERSION, MLXCEL_COMMIT, REFERENCE_RELEASE, COMPILER, __VERSION__,
-                             MACHINE, kernels_isa(), KNOWN_SETS);
+                             MLXCEL_VERSION, MLXCEL_COMMIT, REFERENCE_RELEASE, COMPILER,
+                             __VERSION__, MACHINE, kernels_isa(), KNOWN_SETS);
 }

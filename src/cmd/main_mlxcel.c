@@ -25,7 +25,7 @@ int main(int argc, char **argv)
         return command->run(argc - 1, argv + 1);
     bool is_help = strcmp(argv[1], "help") == 0;
     if (is_help && argc > 2 && (command = command_find(argv[2]))) {
-        char *words[] = {argv[2], (char *)(uintptr_t)"--help", NULL};
+        char *words[] = {argv[2], (char *)(uintptr_t) "--help", NULL};
         return command->run(2, words);
     }
     if ((is_help && argc == 2) || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {

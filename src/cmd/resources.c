@@ -29,6 +29,7 @@ char *resource_find(const char *relative)
         slash = strrchr(program, '/');
     }
     for (size_t i = 0; !found && slash && i < sizeof places / sizeof *places; i++)
-        found = existing(text_format("%.*s/%s/%s", (int)(slash - program), program, places[i], relative));
+        found = existing(
+            text_format("%.*s/%s/%s", (int)(slash - program), program, places[i], relative));
     return found;
 }

@@ -58,14 +58,16 @@ static void clean_slot_folder(const struct options *options)
 static bool check_path(const char *path, struct error *err)
 {
     return access(path, R_OK) == 0 ||
-           error_set(err, ERR_NOT_FOUND, "%s: %s; check the path given with -m", path, strerror(errno));
+           error_set(err, ERR_NOT_FOUND, "%s: %s; check the path given with -m", path,
+                     strerror(errno));
 }
 
 static bool start_parts(struct server *server, struct error *err)
 {
     struct engine_settings settings;
     clean_slot_folder(server->options);
-    if (!check_path(server->options->model.path, err) || !serve_engine_settings(server->options, &settings, err) ||
+    if (!check_path(server->options->model.path, err) ||
+        !serve_engine_settings(server->options, &settings, err) ||
         !engine_create(&settings, &server->engine, err) ||
         !api_create(server->options, server->engine, &server->api, err))
         return false;

@@ -162,6 +162,21 @@ static bool check_prompt_size(struct engine *engine, struct slot *slot)
     return true;
 }
 
+/* Why a prompt starts where it does, for whoever wonders that it is slow. */
+static void tell_reuse(const struct slot *slot, size_t n_held, size_t n_past)
+{
+    const struct engine_request *request = slot->job->request;
+    const char *why = !request->cache_prompt            ? "cache_prompt is off"
+                      : n_held == 0                     ? "the slot holds nothing"
+                      : n_past + 1 >= request->prompt.n ? "all but the last"
+                      : n_past == 0                     ? "the slot holds another text"
+                                                        : "the slot's text differs from there on";
+    log_debug(
+        "slot %d: task %d: %zu of %zu prompt tokens are in the slot (%s), %d from other slots",
+        slot->id, slot->job->id_task, n_past, request->prompt.n, why,
+        slot->timings.n_prompt_processed);
+}
+
 /* The first step of a job: see what of its prompt the slot already holds.
  * Returns false when the job ended here. */
 static bool start_prompt(struct engine *engine, struct slot *slot)
@@ -178,7 +193,7 @@ static bool start_prompt(struct engine *engine, struct slot *slot)
         slot_end_job(engine, slot);
         return false;
     }
-    size_t n_past = 0;
+    size_t n_past = 0, n_held = slot->cache.n;
     if (request->cache_prompt && !slot_embeds(slot)) {
         n_past = tokens_common_prefix(&slot->cache, &request->prompt);
         if (request->n_cache_reuse > 0 && kv_can_shift(engine->context))
@@ -202,6 +217,7 @@ static bool start_prompt(struct engine *engine, struct slot *slot)
         (request->return_progress ? slot_send_progress : slot_send_begin)(slot);
     if (!slot_embeds(slot))
         slot->timings.n_prompt_processed = (int32_t)slot_share_prefix(engine, slot);
+    tell_reuse(slot, n_held, n_past);
     return true;
 }
 

@@ -95,7 +95,8 @@ static void group_limits(int64_t *total, int64_t *room)
         *path++ = '\0';
         bool is_2 = names[1] == '\0';
         if (is_2 || strstr(names + 1, "memory"))
-            look_at_groups(is_2 ? &version_2 : &version_1, strcmp(path, "/") ? path : "", total, room);
+            look_at_groups(is_2 ? &version_2 : &version_1, strcmp(path, "/") ? path : "", total,
+                           room);
     }
     if (file)
         fclose(file);
@@ -112,7 +113,8 @@ static int64_t address_space_left(int64_t *limit)
         space.rlim_cur > INT64_MAX)
         return INT64_MAX;
     *limit = (int64_t)space.rlim_cur;
-    int64_t pages = number_in("/proc/self/statm"), used = pages < 0 ? 0 : pages * sysconf(_SC_PAGESIZE);
+    int64_t pages = number_in("/proc/self/statm"),
+            used = pages < 0 ? 0 : pages * sysconf(_SC_PAGESIZE);
     return *limit > used ? *limit - used : 0;
 }
 

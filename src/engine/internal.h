@@ -23,6 +23,7 @@ struct engine_job {
     struct engine_mailbox *mailbox; /* a reference */
     struct sampler *sampler;        /* until a slot takes it; NULL for embeddings */
     int32_t id_task, index;
+    bool told_to_wait;  /* in the log */
     int32_t n_children; /* of a parent, which holds a reference to each */
     struct engine_job **children;
     struct engine_job *next; /* in the queue */
@@ -118,6 +119,7 @@ struct slot {
     enum engine_stop stop;
     struct slice stopping_word; /* in the request */
     struct engine_timings timings;
+    uint64_t t_sampling_us; /* of them: picking tokens, grammars included */
 };
 
 bool slot_is_busy(const struct slot *slot);

@@ -90,7 +90,8 @@ static bool fit_context(struct engine *engine, struct context_settings *context,
 }
 
 #define LOWER                                                                                      \
-    "use a smaller context (-c), fewer slots (-np), a smaller cache type (-ctk q8_0 -ctv q8_0) or " \
+    "use a smaller context (-c), fewer slots (-np), a smaller cache type (-ctk q8_0 -ctv q8_0) "   \
+    "or "                                                                                          \
     "batch (-b, -ub)"
 
 /* Refused before any of it is reserved: what memory has no room for now, and with --fit
@@ -209,7 +210,8 @@ static bool make_context(struct engine *engine, struct error *err)
     if (context.n_batch > 0 && context.n_batch < context.n_shares)
         context.n_batch = context.n_shares;
     struct context_needs needs;
-    if ((is_first && (!fit_context(engine, &context, &needs, err) || !check_needs(engine, &needs, err))) ||
+    if ((is_first &&
+         (!fit_context(engine, &context, &needs, err) || !check_needs(engine, &needs, err))) ||
         !context_create(engine->model, &context, &engine->context, err) ||
         !set_control(engine, err))
         return false;
@@ -274,7 +276,8 @@ static void log_loaded(const struct engine *engine, uint64_t t_begin_us)
              model_file_kind(engine->file) == MODEL_FILE_GGUF ? "GGUF" : "safetensors");
     log_info("%d slot%s %s %d tokens%s; KV cache %.1f MiB (%s keys, %s values); threads %d, for "
              "prompts %d; %s",
-             n_slots, n_slots == 1 ? "" : "s", context->kv_unified && n_slots > 1 ? "share" : "of", context->kv_unified ? (int)engine->n_ctx : n_ctx,
+             n_slots, n_slots == 1 ? "" : "s", context->kv_unified && n_slots > 1 ? "share" : "of",
+             context->kv_unified ? (int)engine->n_ctx : n_ctx,
              context->kv_unified || n_slots == 1 ? "" : " each",
              (double)context_kv_bytes(engine->context) / 1048576, dtype_info(context->type_k)->name,
              dtype_info(context->type_v)->name, (int)worker_pool_n_threads(engine->pool),

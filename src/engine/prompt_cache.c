@@ -77,10 +77,18 @@ static void drop_prefixes_of(struct prompt_cache *cache, const struct token_vec 
     }
 }
 
+static void evict_oldest(struct prompt_cache *cache)
+{
+    log_debug(
+        "prompt cache: %zu tokens of the oldest entry are dropped for newer ones (--cache-ram)",
+        cache->entries.data[0].tokens.n);
+    remove_entry(cache, 0);
+}
+
 static void limit_bytes(struct prompt_cache *cache)
 {
     while (cache->limit_bytes && cache->entries.n && total_bytes(cache) > cache->limit_bytes)
-        remove_entry(cache, 0);
+        evict_oldest(cache);
 }
 
 void prompt_cache_limit(struct prompt_cache *cache)
@@ -92,7 +100,7 @@ void prompt_cache_limit(struct prompt_cache *cache)
     if (cache->limit_bytes && bytes_per_token && cache->limit_bytes / bytes_per_token > limit)
         limit = cache->limit_bytes / bytes_per_token;
     while (limit && cache->entries.n && total_tokens(cache) > limit)
-        remove_entry(cache, 0);
+        evict_oldest(cache);
 }
 
 bool prompt_cache_save(struct engine *engine, const struct slot *slot)

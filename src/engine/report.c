@@ -2,6 +2,7 @@
 #include "engine/internal.h"
 
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/utf8.h"
 
 #include <stdlib.h>
@@ -133,6 +134,9 @@ void slot_send_done(struct engine *engine, struct slot *slot)
         mailbox_put(slot->job->mailbox, NULL);
         return;
     }
+    log_debug("slot %d: task %d: %d tokens, %.1f ms of it to pick them, grammars included",
+              slot->id, slot->job->id_task, slot->timings.n_generated,
+              (double)slot->t_sampling_us / 1000);
     bool stream = slot->job->request->stream;
     struct slice whole = str_slice(&slot->generated);
     bool ok = keep_text(event, whole, &event->whole_text) &&

@@ -141,6 +141,10 @@ static void place_queued_jobs(struct engine *engine)
         bool bound = job->request->id_slot != -1;
         bool placed = !cancelled && (bound || !blocked) && place_job(engine, job);
         if (!cancelled && !placed) {
+            if (!job->told_to_wait)
+                log_debug("task %d waits: %s", job->id_task,
+                          bound ? "the slot it asks for is busy" : "all slots are busy");
+            job->told_to_wait = true;
             blocked = blocked || !bound;
             link = &job->next;
             continue;

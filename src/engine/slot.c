@@ -51,6 +51,7 @@ void slot_launch(struct engine *engine, struct slot *slot, struct engine_job *jo
     int32_t limit = job->request->n_predict;
     slot->n_predict_max = limit != -1 ? limit : engine->settings.n_predict;
     slot->state = job->id_parent >= 0 ? SLOT_WAIT_PARENT : SLOT_STARTED;
+    slot->t_sampling_us = 0;
     log_debug("slot %d: task %d launched", slot->id, job->id_task);
 }
 

@@ -79,8 +79,10 @@ static void sample_items(void *arg, size_t begin, size_t end, int32_t thread)
     struct sampling_round *round = arg;
     for (size_t i = begin; i < end; i++) {
         struct sampling *s = &round->items[i];
+        uint64_t begin_us = clock_monotonic_us();
         s->ok = sampler_sample(s->slot->sampler, s->logits, &s->token, &s->error) &&
                 sampler_accept(s->slot->sampler, s->token, true, &s->error);
+        s->slot->t_sampling_us += clock_monotonic_us() - begin_us;
         if (s->ok)
             fill_probs(round->engine, s);
     }

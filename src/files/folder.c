@@ -76,10 +76,11 @@ static bool refuse_without_config(const char *folder, struct error *err)
 {
     char *snapshot = find_snapshot(folder);
     if (snapshot)
-        error_set(err, ERR_INVALID,
-                  "%s: is a repository in the hub's cache, not a model; give the snapshot in it: -m "
-                  "%s",
-                  folder, snapshot);
+        error_set(
+            err, ERR_INVALID,
+            "%s: is a repository in the hub's cache, not a model; give the snapshot in it: -m "
+            "%s",
+            folder, snapshot);
     else if (folder_has(folder, "adapter_config.json"))
         error_set(err, ERR_UNSUPPORTED,
                   "%s: is a PEFT adapter, not a model; give the model it was made for with -m, and "

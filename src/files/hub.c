@@ -109,11 +109,13 @@ static bool read_tree(const char *base, const char *repo, const char *token,
 /* People know a repository by its page. The hub answers 401 for what is not there, too. */
 static void explain_absent(const char *base, const char *repo, const char *token, struct error *err)
 {
-    error_set(err, ERR_NOT_FOUND,
-              "%s%s: there is no such model%s; check the name (user/model), or give %s with -hft or "
-              "HF_TOKEN",
-              base, repo, token && *token ? ", or the token has no access to it" : " that anybody may read",
-              token && *token ? "another token" : "a token");
+    error_set(
+        err, ERR_NOT_FOUND,
+        "%s%s: there is no such model%s; check the name (user/model), or give %s with -hft or "
+        "HF_TOKEN",
+        base, repo,
+        token && *token ? ", or the token has no access to it" : " that anybody may read",
+        token && *token ? "another token" : "a token");
 }
 
 bool hub_remote_files(const char *repo, const char *token, struct hub_files *files,

@@ -122,7 +122,8 @@ bool is_lfs_pointer(const char *path, const void *data, size_t size, struct erro
     if (size < sizeof begins - 1 || memcmp(data, begins, sizeof begins - 1) != 0)
         return false;
     error_set(err, ERR_FORMAT,
-              "%s: is a Git LFS pointer, not the file itself; run 'git lfs pull' in its folder", path);
+              "%s: is a Git LFS pointer, not the file itself; run 'git lfs pull' in its folder",
+              path);
     return true;
 }
 

@@ -32,8 +32,8 @@ static const char *advice(int number)
 static int fail(int fd, struct error *err, const char *what, const char *host, int32_t port)
 {
     int number = errno;
-    error_set(err, ERR_IO, "couldn't bind HTTP server socket, hostname: %s, port: %d: %s: %s%s", host,
-              (int)port, what, strerror(number), advice(number));
+    error_set(err, ERR_IO, "couldn't bind HTTP server socket, hostname: %s, port: %d: %s: %s%s",
+              host, (int)port, what, strerror(number), advice(number));
     if (fd >= 0)
         close(fd);
     return -1;

@@ -72,14 +72,12 @@ void request_log(const struct http_exchange *x)
     struct slice path = x->path;
     if (path.len > PATH_SHOWN)
         path.len = PATH_SHOWN;
-    const char *ending = x->gone && !x->delivered ? "client-left"
-                         : x->abandoned           ? "cut-off"
-                                                  : NULL;
+    const char *ending = x->gone && !x->delivered ? "client-left" : x->abandoned ? "cut-off" : NULL;
     struct str text = {0}, members = {0};
     char number[32];
     snprintf(number, sizeof number, x->status ? "%d" : "-", x->status);
-    str_append_format(&text, "%s %.*s %s %.1f ms client=%s", x->method_text, (int)path.len, path.data,
-                      number, ms, x->client);
+    str_append_format(&text, "%s %.*s %s %.1f ms client=%s", x->method_text, (int)path.len,
+                      path.data, number, ms, x->client);
     append_json_member(&members, "method", slice_of(x->method_text), true);
     append_json_member(&members, "path", path, true);
     snprintf(number, sizeof number, x->status ? "%d" : "null", x->status);

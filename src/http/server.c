@@ -123,7 +123,8 @@ bool http_server_start(const struct http_settings *settings, struct http_server 
     const char *key_file = settings->tls_key_file, *cert_file = settings->tls_cert_file;
     bool has_key = key_file && *key_file, has_cert = cert_file && *cert_file;
     if (has_key != has_cert) {
-        error_set(err, ERR_INVALID, "TLS needs both --ssl-key-file and --ssl-cert-file; only %s is given",
+        error_set(err, ERR_INVALID,
+                  "TLS needs both --ssl-key-file and --ssl-cert-file; only %s is given",
                   has_key ? key_file : cert_file);
         goto failed;
     }

@@ -39,8 +39,9 @@ static bool is_not_a_model(const struct model_file *file, struct slice arch, str
     if (slice_equal_text(type, "adapter"))
         what = "is a LoRA adapter, not a model; give the model it was made for with -m";
     else if (slice_equal_text(type, "mmproj") || slice_equal_text(arch, "clip"))
-        what = "is a projector for images or sound, not a model; give the language model it belongs "
-               "to with -m";
+        what =
+            "is a projector for images or sound, not a model; give the language model it belongs "
+            "to with -m";
     else if (slice_equal_text(type, "imatrix") || slice_equal_text(arch, "controlvector"))
         what = "is not a model: it was made from one; give that one with -m";
     return what && (error_set(err, ERR_UNSUPPORTED, "%s: %s", model_file_path(file), what), true);
@@ -270,7 +271,7 @@ bool model_load(const struct model_file *file, const struct model_settings *sett
     bool ok = hparams_read(file, arch, &m->arena, &m->h, err) &&
               weights_bind(&source, &m->h, &m->arena, &m->w, err) &&
               (!settings || !settings->check_tensors || weights_check_finite(file, err)) &&
-              (!settings || !settings->repack || 
+              (!settings || !settings->repack ||
                weights_prepare(&m->w, &m->h, file, pool, settings->progress, err)) &&
               describe_file(m, file, err);
     if (!ok) {

@@ -491,7 +491,7 @@ static bool build(struct model *m, struct synthetic *s, const struct model_setti
     struct tensor_source source = {find_tensor, s, "synthetic model", NULL, config};
     bool ok = make_hparams(s, &m->arena, &m->h, err) &&
               weights_bind(&source, &m->h, &m->arena, &m->w, err) &&
-              (!settings || !settings->repack || 
+              (!settings || !settings->repack ||
                weights_prepare(&m->w, &m->h, NULL, pool, settings->progress, err));
     json_decref(config);
     if (!ok)

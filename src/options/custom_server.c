@@ -21,12 +21,11 @@ static bool add_key(struct option_parser *p, const struct option_use *use, struc
 static bool check_keys(const struct option_parser *p, const struct option_use *use, size_t before,
                        const char *what, struct error *err)
 {
-    const struct option_list *keys =
-        (const void *)((const char *)p->options + use->option->field);
+    const struct option_list *keys = (const void *)((const char *)p->options + use->option->field);
     return keys->n > before ||
            error_set(err, ERR_INVALID,
-                     "%s: %s, so anybody could use the server; give a key, or leave it out", use->source,
-                     what);
+                     "%s: %s, so anybody could use the server; give a key, or leave it out",
+                     use->source, what);
 }
 
 bool apply_api_keys(struct option_parser *p, const struct option_use *use, struct error *err)

@@ -4,10 +4,11 @@
 
 #include <stdio.h>
 
-#define CLI  "is an option of llama-cli; a server takes prompts in requests (POST /v1/chat/completions)"
-#define TTS  "belongs to text-to-speech, which llama-server does not serve"
-#define TOOL "is an option of another llama.cpp program, not of llama-server"
-#define LOGS "was removed; use --log-file FNAME and --verbosity N"
+#define CLI                                                                                        \
+    "is an option of llama-cli; a server takes prompts in requests (POST /v1/chat/completions)"
+#define TTS   "belongs to text-to-speech, which llama-server does not serve"
+#define TOOL  "is an option of another llama.cpp program, not of llama-server"
+#define LOGS  "was removed; use --log-file FNAME and --verbosity N"
 #define FILES "was removed; media go into requests"
 
 static const struct {
@@ -48,7 +49,8 @@ static const struct {
     {"--no-special", "was removed; special tokens are hidden unless --special is given"},
     {"--embd-bge-small-en-default",
      "was removed; use -hf ggml-org/bge-small-en-v1.5-Q8_0-GGUF --embeddings"},
-    {"--embd-e5-small-en-default", "was removed; use -hf ggml-org/e5-small-v2-Q8_0-GGUF --embeddings"},
+    {"--embd-e5-small-en-default",
+     "was removed; use -hf ggml-org/e5-small-v2-Q8_0-GGUF --embeddings"},
     {"--embd-gte-small-default", "was removed; use -hf ggml-org/gte-small-Q8_0-GGUF --embeddings"},
     {"-p --prompt -f --file -bf --binary-file --in-file -if -i --interactive --interactive-first "
      "-ins --instruct -cnv --conversation -no-cnv --no-conversation -st --single-turn -co --color "
@@ -61,7 +63,8 @@ static const struct {
      "--tts-speaker-file --tts-use-guide-tokens --tts-lang",
      TTS},
     {"--all-logits --perplexity --ppl --hellaswag --winogrande --multiple-choice --kl-divergence "
-     "--chunks --ppl-stride --ppl-output-type -npp -ntg -npl --sequences -ns --output -o --attention "
+     "--chunks --ppl-stride --ppl-output-type -npp -ntg -npl --sequences -ns --output -o "
+     "--attention "
      "--embd-output-format --embd-separator --cls-separator --pca-batch --pca-iter "
      "--positive-file --negative-file --save-logits --logits-output-dir --optimizer -opt",
      TOOL},
@@ -94,8 +97,8 @@ static size_t distance(struct slice a, struct slice b)
             size_t best = above[j - 1] + (a.data[i - 1] != b.data[j - 1]);
             best = above[j] + 1 < best ? above[j] + 1 : best;
             best = here[j - 1] + 1 < best ? here[j - 1] + 1 : best;
-            if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] && a.data[i - 2] == b.data[j - 1] &&
-                before[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a.data[i - 1] == b.data[j - 2] &&
+                a.data[i - 2] == b.data[j - 1] && before[j - 2] + 1 < best)
                 best = before[j - 2] + 1;
             here[j] = best;
         }
@@ -168,8 +171,8 @@ bool option_explain_unknown(const char *word, struct error *err)
         str_append_format(&names, "%s%.*s", i ? ", " : "", (int)found.names[i].len,
                           found.names[i].data);
     if (found.n)
-        error_set(err, ERR_INVALID, "unknown option '%.200s'; did you mean %s? --help lists all", word,
-                  str_text(&names));
+        error_set(err, ERR_INVALID, "unknown option '%.200s'; did you mean %s? --help lists all",
+                  word, str_text(&names));
     else
         error_set(err, ERR_INVALID, "unknown option '%.200s'; --help lists all", word);
     str_free(&names);

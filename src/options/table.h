@@ -60,8 +60,8 @@ struct option_parser {
     bool *warned; /* per row: deprecation said */
     const struct options *defaults;
     bool breakers_cleared;
-    bool stop;            /* an action that ends parsing was met */
-    struct error refused; /* the first refusal; reported unless an action wins */
+    bool stop;             /* an action that ends parsing was met */
+    struct error refused;  /* the first refusal; reported unless an action wins */
     const char *no_effect; /* the options about GPUs that were given; NULL: none */
 };
 

@@ -134,6 +134,14 @@ with server.Server("-c", "8192", path=tale) as s:
         time.sleep(0.01)
     check("a client that left is told as such", "ended=client-left" in s.log(), s.log())
 
+# -v explains a slow one.
+with server.Server("-c", "1024", "-v", path=tale) as s:
+    s.complete(prompt="Once upon a time there was a fox.", n_predict=4)
+    s.complete(prompt="Once upon a time there was a bear.", n_predict=4, json_schema={"type": "object"})
+    s.complete(prompt="Once upon", n_predict=4, cache_prompt=False)
+    for word in ("the slot holds nothing", "differs from there on", "cache_prompt is off", "grammars included"):
+        check(f"-v says '{word}'", word in s.log(), s.log()[-3000:])
+
 # ---- memory that is too small --------------------------------------------------------------
 
 MIB = 1 << 20

@@ -529,16 +529,12 @@ static void options_about_gpus_have_no_effect_and_are_said_to(void **state)
 static void unknown_options_are_explained(void **state)
 {
     (void)state;
-    static const char *const cases[][2] = {{"--ctx-sise", "did you mean --ctx-size?"},
-                                           {"--n-gpu-layer", "--n-gpu-layers"},
-                                           {"--hsot", "did you mean --host?"},
-                                           {"--slots-endpoint-disable", "use --no-slots"},
-                                           {"--clear_idle", "use --cache-idle-slots"},
-                                           {"-p", "an option of llama-cli"},
-                                           {"--model-vocoder", "text-to-speech"},
-                                           {"--grp-attn-n", "--rope-scaling yarn"},
-                                           {"-zzz", "unknown option '-zzz'; --help"},
-                                           {"model.gguf", "-m model.gguf"}};
+    static const char *const cases[][2] = {
+        {"--ctx-sise", "did you mean --ctx-size?"}, {"--n-gpu-layer", "--n-gpu-layers"},
+        {"--hsot", "did you mean --host?"},         {"--slots-endpoint-disable", "use --no-slots"},
+        {"--clear_idle", "use --cache-idle-slots"}, {"-p", "an option of llama-cli"},
+        {"--model-vocoder", "text-to-speech"},      {"--grp-attn-n", "--rope-scaling yarn"},
+        {"-zzz", "unknown option '-zzz'; --help"},  {"model.gguf", "-m model.gguf"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         refused(PARSE(cases[i][0], "x"), cases[i][1]);
 }
