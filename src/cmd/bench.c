@@ -313,7 +313,7 @@ static bool read_prompt(struct bench *b, int32_t seq, int32_t pos, int32_t n, st
             rows[most + i] = pos + done + i;
             rows[2 * most + i] = seq;
         }
-        struct batch batch = {m, rows, rows + most, rows + 2 * most, NULL, wide};
+        struct batch batch = {m, rows, rows + most, rows + 2 * most, NULL, wide, NULL};
         ok = model_decode(b->ctx, &batch, err);
         done += m;
     }
@@ -336,7 +336,7 @@ static bool generate(struct bench *b, int32_t pos, int32_t n, struct error *err)
             rows[2 * clients + c] = c;
             want[c] = true;
         }
-        struct batch batch = {clients, rows, rows + clients, rows + 2 * clients, want, NULL};
+        struct batch batch = {clients, rows, rows + clients, rows + 2 * clients, want, NULL, NULL};
         ok = model_decode(b->ctx, &batch, err);
     }
     free(rows);

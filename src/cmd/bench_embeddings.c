@@ -34,7 +34,7 @@ static bool embed_all(struct texts *t, int32_t n_texts, int32_t n_together, stru
         for (int32_t i = 0; i < n; i++)
             put_text(t, done + i, i);
         kv_seq_remove(t->ctx, -1, -1, -1);
-        struct batch batch = {n * t->n_tokens, t->token, t->pos, t->seq, t->want, NULL};
+        struct batch batch = {n * t->n_tokens, t->token, t->pos, t->seq, t->want, NULL, NULL};
         if (!model_decode(t->ctx, &batch, err))
             return false;
     }

@@ -369,7 +369,7 @@ enum pooling context_pooling(const struct model_context *ctx)
 int32_t context_n_swa(const struct model_context *ctx)
 {
     const struct hparams *h = &ctx->model->h;
-    bool causal = ctx->settings.causal && h->causal && !(h->arch->traits & ARCH_SWA_SYMMETRIC);
+    bool causal = ctx->settings.causal && h->causal && !h->swa_symmetric;
     for (int32_t i = 0; causal && !ctx->settings.swa_full && i < h->n_layers; i++)
         if (h->layers[i].is_swa)
             return h->n_swa;

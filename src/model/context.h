@@ -19,11 +19,11 @@ struct model {
 struct ubatch {
     int32_t n, first; /* batch rows [first, first + n) */
     const int32_t *token, *pos, *seq;
+    const float *input;              /* [n][n_embd] rows instead of tokens, or NULL */
     const bool *wide;                /* NULL: none */
     const int32_t *cell[KV_N_KINDS]; /* [n] where keys and values go; NULL: no such cache */
     int32_t n_out;
     const int32_t *out_rows; /* [n_out] rows of the ubatch, ascending */
-    struct worker_pool *pool;
 };
 
 /* Float buffers of n_ubatch rows; widths in the layout below. */
@@ -80,46 +80,48 @@ struct model_context {
 
 static inline bool is_encoder(const struct model *m)
 {
-    return (m->h.arch->traits & ARCH_ENCODER) != 0;
+    return m->h.is_encoder;
 }
 
-/* ---- blocks of the forward pass (forward.c, attention.c, ffn.c) ------------ */
+/* What the blocks of one pass over the weights work with. */
+struct pass {
+    struct model_context *ctx; /* the model, scratch, the cache, control vectors */
+    const struct ubatch *u;    /* the rows; NULL behind the layers, for pooled vectors */
+    struct worker_pool *pool;
+};
+
+/* ---- blocks of the forward pass (forward.c, blocks/) ------------------------ */
 
 /* y[i] = norm(x[i]) for n rows of n_embd; y may be x. A norm without a weight
- * copies, unless the architecture has bare norms. */
-void norm_rows(const struct model_context *ctx, struct worker_pool *pool, const struct norm *norm,
-               const float *x, float *y, size_t n);
-/* qkv, norms, rope, cache, attention: ctx->s.h to ctx->s.attn. */
-bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t layer,
-                     const float *input, struct error *err);
-/* y (+)= ffn(input) for n rows. add: onto y, else over it. */
-bool ffn_block(struct model_context *ctx, struct worker_pool *pool, const struct layer *l,
-               const float *input, float *y, bool add, size_t n, struct error *err);
-/* The whole pass over one ubatch; the outputs' hidden states are left in
- * ctx->s.x, normed, [n_out][n_embd]. */
-bool forward(struct model_context *ctx, const struct ubatch *u, struct error *err);
+ * has ones, and no bias. */
+void norm_rows(const struct pass *pass, const struct norm *norm, const float *x, float *y,
+               size_t n);
+/* qkv, norms, rope, cache, attention: input to ctx->s.attn. */
+bool attention_block(const struct pass *pass, int32_t layer, const float *input, struct error *err);
+/* y (+)= ffn(input) for n rows. add: onto y, else over it. y is not the input. */
+bool ffn_block(const struct pass *pass, const struct layer *l, const float *input, float *y,
+               bool add, size_t n, struct error *err);
+
+/* A pass is embed, forward over all layers, norm_outputs. Between them the rows stand in
+ * ctx->s.x, and nothing else is carried from one layer to the next: layers may be run in
+ * several ranges, on several machines, by copying [n][n_embd] there. */
+
+/* Tokens, or the input's rows, to rows of the stream. Input rows stand for scaled token
+ * embeddings; token types, positions and a norm are added to them as to those. */
+void embed(struct pass *pass);
+/* Layers [first_layer, end_layer). After the model's last layer only the n_out rows that
+ * want an output are left, in their order. */
+bool forward(struct pass *pass, int32_t first_layer, int32_t end_layer, struct error *err);
+/* The norm behind the last layer, on the n_out rows, in place. */
+void norm_outputs(struct pass *pass);
 
 /* Take rows of hidden states into the pooled vectors, and finish them when the
  * batch is through. */
-void pool_rows(struct model_context *ctx, const struct ubatch *u);
+void pool_rows(const struct pass *pass);
 /* The dense layers behind pooling, on n rows of n_embd in place; nothing where
  * there are none. */
-bool dense_rows(struct model_context *ctx, struct worker_pool *pool, float *x, size_t n);
-bool pool_finish(struct model_context *ctx, struct worker_pool *pool, struct error *err);
-
-/* Where a matrix has a factor (scale.c), one of two things is done around its product:
- * the products, computed without a bias (linear_bias says so), are multiplied and get
- * the bias; or, where the product is added to something else, its inputs are multiplied
- * before, which nobody else may need. expert NULL: one matrix. */
-void scale_products(struct worker_pool *pool, const struct linear *l, const int32_t *expert,
-                    float *y, size_t stride, size_t n);
-void scale_inputs(struct worker_pool *pool, const struct linear *l, const int32_t *expert, float *x,
-                  size_t stride, size_t n);
-/* The bias of a product that scale_products is called for. */
-static inline const float *linear_bias(const struct linear *l)
-{
-    return l->scale ? NULL : l->bias;
-}
+bool dense_rows(const struct pass *pass, float *x, size_t n);
+bool pool_finish(const struct pass *pass, struct error *err);
 
 /* Rows [begin, end) of some work, on the pool when there is enough of it. */
 void each_row(struct worker_pool *pool, size_t n, size_t row_cost, worker_items_fn fn, void *arg);

@@ -1,4 +1,5 @@
 /* decode.c - a batch from end to end: checked, given cells, split, computed. */
+#include "model/blocks/linear.h"
 #include "model/context.h"
 
 #include <stdlib.h>
@@ -10,7 +11,7 @@ static bool check_row(const struct model_context *ctx, const struct batch *b, in
                       struct error *err)
 {
     const struct model *m = ctx->model;
-    if (b->token[i] < 0 || b->token[i] >= m->w.n_vocab)
+    if (!b->input && (b->token[i] < 0 || b->token[i] >= m->w.n_vocab))
         return error_set(err, ERR_INVALID, "token %d is outside the vocabulary of %d", b->token[i],
                          m->w.n_vocab);
     if (b->seq[i] < 0 || b->seq[i] >= ctx->settings.n_seq_max)
@@ -131,9 +132,10 @@ static void finish_logits(void *arg, size_t begin, size_t end, int32_t thread)
 
 /* The ubatch's hidden states become logits, embeddings or pooled vectors;
  * done counts the outputs before it. */
-static bool collect(struct model_context *ctx, const struct ubatch *u, int32_t done,
-                    struct error *err)
+static bool collect(const struct pass *pass, int32_t done, struct error *err)
 {
+    struct model_context *ctx = pass->ctx;
+    const struct ubatch *u = pass->u;
     const struct hparams *h = &ctx->model->h;
     size_t n_embd = (size_t)h->n_embd, n = (size_t)u->n_out,
            n_vocab = (size_t)ctx->model->w.n_vocab;
@@ -141,21 +143,19 @@ static bool collect(struct model_context *ctx, const struct ubatch *u, int32_t d
         return true;
     if (ctx->settings.embeddings) {
         if (ctx->pooling != POOLING_NONE)
-            pool_rows(ctx, u);
+            pool_rows(pass);
         else
             memcpy(ctx->embd + (size_t)done * n_embd, ctx->s.x, n * n_embd * sizeof *ctx->embd);
         return ctx->pooling != POOLING_NONE ||
-               dense_rows(ctx, u->pool, ctx->embd + (size_t)done * n_embd, n) || error_memory(err);
+               dense_rows(pass, ctx->embd + (size_t)done * n_embd, n) || error_memory(err);
     }
     float *logits = ctx->logits + (size_t)done * n_vocab;
-    const struct linear *output = &ctx->model->w.output;
-    struct matmul_term out = {&output->matrix, linear_bias(output), logits, n_vocab, false};
-    if (!matmul_many(u->pool, &out, 1, ctx->s.x, n_embd, n))
+    struct linear_term output = {&ctx->model->w.output, logits, n_vocab, false};
+    if (!linear_many(pass, &output, 1, ctx->s.x, n_embd, n))
         return error_memory(err);
-    scale_products(u->pool, output, NULL, logits, n_vocab, n);
     if (h->logit_scale != 1.0f || h->final_soft_cap > 0.0f) {
         struct logits_arg a = {h, logits};
-        each_row(u->pool, n * n_vocab, 16, finish_logits, &a);
+        each_row(pass->pool, n * n_vocab, 16, finish_logits, &a);
     }
     return true;
 }
@@ -198,19 +198,21 @@ static bool run(struct model_context *ctx, const struct batch *b, struct error *
         worker_pool_enter(pool);
         ctx->entered = pool;
     }
+    size_t n_embd = (size_t)ctx->model->h.n_embd;
     int32_t done = 0, end;
     for (int32_t first = 0; first < b->n_tokens; first = end) {
         if (!ubatch_end(ctx, b, first, &end, err))
             return false;
         struct ubatch u = {.n = end - first,
                            .first = first,
-                           .token = b->token + first,
+                           .token = b->token ? b->token + first : NULL,
+                           .input = b->input ? b->input + (size_t)first * n_embd : NULL,
                            .pos = b->pos + first,
                            .seq = b->seq + first,
                            .wide = b->wide ? b->wide + first : NULL,
                            .cell = {ctx->has_kv ? ctx->cell + first : NULL},
-                           .out_rows = ctx->out_rows,
-                           .pool = pool};
+                           .out_rows = ctx->out_rows};
+        struct pass pass = {ctx, &u, pool};
         for (int32_t i = first; i < end; i++)
             if (ctx->out_of_row[i] >= 0)
                 ctx->out_rows[u.n_out++] = i - first;
@@ -220,11 +222,16 @@ static bool run(struct model_context *ctx, const struct batch *b, struct error *
                                  ctx->kv.size.n_seqs);
             u.cell[KV_WINDOW] = ctx->cell_window;
         }
-        if (!forward(ctx, &u, err) || !collect(ctx, &u, done, err))
+        embed(&pass);
+        if (!forward(&pass, 0, ctx->model->h.n_layers, err))
+            return false;
+        norm_outputs(&pass);
+        if (!collect(&pass, done, err))
             return false;
         done += u.n_out;
     }
-    return !ctx->pooled || pool_finish(ctx, pool, err);
+    const struct pass behind = {ctx, NULL, pool};
+    return !ctx->pooled || pool_finish(&behind, err);
 }
 
 bool model_decode(struct model_context *ctx, const struct batch *b, struct error *err)

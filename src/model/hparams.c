@@ -469,6 +469,26 @@ static void derive(struct hparams *h)
         h->attn_scale = 1.0f / sqrtf((float)(h->n_embd / h->n_heads));
 }
 
+/* Nobody asks the architecture after this but who reads files. */
+static void settle_traits(struct hparams *h)
+{
+    static const enum gating by_number[] = {GATING_NONE, GATING_SOFTMAX, GATING_SIGMOID,
+                                            GATING_SOFTMAX_TOPK};
+    const struct arch *arch = h->arch;
+    h->norm = arch->norm;
+    h->rope_kind = h->is_hf ? arch->rope_hf : arch->rope;
+    h->gating = h->gating_func ? by_number[h->gating_func] : arch->gating;
+    h->is_encoder = arch->traits & ARCH_ENCODER;
+    h->parallel = arch->traits & ARCH_PARALLEL;
+    h->norms_after = arch->traits & ARCH_NORM_AFTER;
+    h->bare_norms = arch->traits & ARCH_BARE_NORM;
+    h->qk_norm_late = arch->traits & ARCH_QK_NORM_LATE;
+    h->no_gate = arch->traits & ARCH_NO_GATE;
+    h->swiglu_oai = arch->traits & ARCH_SWIGLU_OAI;
+    h->swa_symmetric = arch->traits & ARCH_SWA_SYMMETRIC;
+    h->swa_own_rope = arch->traits & ARCH_SWA_OWN_ROPE;
+}
+
 bool hparams_finish(struct hparams *h, struct error *err)
 {
     derive(h);
@@ -478,5 +498,6 @@ bool hparams_finish(struct hparams *h, struct error *err)
     if (h->gating_func < 0 || h->gating_func > 3)
         return error_set(err, ERR_UNSUPPORTED, "expert_gating_func %d is not supported",
                          h->gating_func);
+    settle_traits(h);
     return true;
 }

@@ -29,8 +29,8 @@ struct rope_hparams {
 };
 
 struct hparams {
-    const struct arch *arch;
-    bool is_hf; /* from a folder */
+    const struct arch *arch; /* for reading files; what it says of computing stands below */
+    bool is_hf;              /* from a folder */
     int32_t n_ctx_train, n_embd, n_layers;
     int32_t n_heads, n_kv_heads, n_ff; /* of layers that say nothing of their own */
     int32_t head_dim_k, head_dim_v, n_rot;
@@ -49,6 +49,19 @@ struct hparams {
     int32_t n_pos_offset; /* position 0 is this row of the position embedding */
     int32_t n_dense[2];   /* outputs of the dense layers behind pooling; 0: none */
     enum activation act;
+    /* What the architecture says, settled by hparams_finish. */
+    enum norm_kind norm;
+    enum rope_kind rope_kind;
+    enum gating gating;  /* as the architecture has it, or gating_func */
+    bool is_encoder;     /* whole sequences, no cache, no logits */
+    bool parallel;       /* attention and FFN both read the layer's input */
+    bool norms_after;    /* norms stand behind the additions */
+    bool bare_norms;     /* norms have no weights */
+    bool qk_norm_late;   /* q/k norms come after rope */
+    bool no_gate;        /* the FFN is up, activation, down */
+    bool swiglu_oai;     /* gpt-oss's clamped SwiGLU */
+    bool swa_symmetric;  /* the window reaches half its width both ways */
+    bool swa_own_rope;   /* sliding layers: rope without scaling */
     const float *alibi;  /* [n_heads] slopes, or NULL */
     int32_t yes_no[2];   /* rows of the output layer that rank; [0] < 0: none do */
     const int32_t *dims; /* [n_dims] widths embeddings were trained to be cut to */

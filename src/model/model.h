@@ -207,6 +207,9 @@ struct batch {
      * MODEL_LONG_PROMPT long: faster for many in a row. NULL: none. What a token gives
      * depends on its own flag, never on its company. Encoders do so always. */
     const bool *wide;
+    /* [n_tokens][n_embd] rows that stand where scaled token embeddings would; token is
+     * not read then. NULL: tokens. */
+    const float *input;
 };
 
 enum { MODEL_LONG_PROMPT = 64 };

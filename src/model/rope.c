@@ -56,7 +56,7 @@ void context_rope(struct model_context *ctx)
     ctx->rope_swa = p;
     ctx->rope_swa.freq_base = r->freq_base_swa;
     ctx->rope_swa.freq_scale = r->freq_scale_swa;
-    if (h->arch->traits & ARCH_SWA_OWN_ROPE) {
+    if (h->swa_own_rope) {
         ctx->rope_swa.ext_factor = 0.0f;
         ctx->rope_swa.attn_factor = 1.0f;
         ctx->rope_swa.freq_factors = NULL;
@@ -84,7 +84,6 @@ bool kv_rotate(struct model_context *ctx, int32_t seq, int32_t begin, int32_t en
     float *swa = cos_sin + n, *key = swa + n;
     rotation_by(&ctx->rope, delta, cos_sin);
     rotation_by(&ctx->rope_swa, delta, swa);
-    enum rope_kind kind = h->is_hf ? h->arch->rope_hf : h->arch->rope;
     for (int32_t i = 0; i < h->n_layers; i++) {
         const struct layer_hparams *lh = &h->layers[i];
         const struct kv_layer *l = &kv->layers[i];
@@ -93,7 +92,7 @@ bool kv_rotate(struct model_context *ctx, int32_t seq, int32_t begin, int32_t en
                 unsigned char *row = l->k + (size_t)head * l->k_head_bytes +
                                      (size_t)s->cells[KV_ALL][c] * kv->k_row_bytes;
                 dtype_decode(kv->type_k, row, key, dim);
-                rope_apply(kind, key, 1, dim, h->n_rot, lh->is_swa ? swa : cos_sin);
+                rope_apply(h->rope_kind, key, 1, dim, h->n_rot, lh->is_swa ? swa : cos_sin);
                 dtype_encode(kv->type_k, key, row, dim);
             }
         }

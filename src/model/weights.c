@@ -115,7 +115,7 @@ static bool bind_ffn(const struct binder *b, int32_t i, int32_t n_ff, struct lay
                          b->source->path, i);
     if (!bind_linear(b, WEIGHT_FFN_DOWN, i, BIND_STACKED, h->n_embd, n_ff, 1, true, &l->down))
         return false;
-    if (h->arch->traits & ARCH_NO_GATE)
+    if (h->no_gate)
         return bind_linear(b, WEIGHT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
     char name[BIND_NAME_MAX];
     const struct tensor_view *t =
@@ -186,8 +186,8 @@ static bool bind_moe(const struct binder *b, int32_t i, struct layer *l)
     char name[BIND_NAME_MAX];
     bool fused = bind_has(b, WEIGHT_GATE_UP_EXPS, i, BIND_STACKED) ||
                  (h->is_hf && bind_find(b, WEIGHT_GATE_UP_EXPS, i, BIND_STACKED, "_blocks", name));
-    l->gate_up_interleaved = fused && h->arch->traits & ARCH_SWIGLU_OAI;
-    bool gated = !(h->arch->traits & ARCH_NO_GATE);
+    l->gate_up_interleaved = fused && h->swiglu_oai;
+    bool gated = !h->no_gate;
     bool ok = fused ? bind_experts(b, WEIGHT_GATE_UP_EXPS, i, 2 * (int64_t)h->n_ff_exp, h->n_embd,
                                    &l->gate_up_exps)
                     : (!gated || bind_experts(b, WEIGHT_GATE_EXPS, i, h->n_ff_exp, h->n_embd,
@@ -247,7 +247,7 @@ static bool find_vocab(const struct binder *b, struct weights *w)
 static bool bind_output(const struct binder *b, struct weights *w)
 {
     const struct hparams *h = b->h;
-    if (h->arch->traits & ARCH_ENCODER)
+    if (h->is_encoder)
         return true;
     bool tie =
         h->arch->traits & ARCH_MUST_TIE ||

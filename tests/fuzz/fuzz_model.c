@@ -19,7 +19,7 @@ static void compute(struct model *model, struct worker_pool *pool)
     if (model_info(model)->n_embd > 4096 || !context_create(model, &s, &ctx, &err))
         return;
     int32_t token[] = {0, 1, 0}, pos[] = {0, 1, 7}, seq[] = {0, 0, 0};
-    struct batch b = {model_info(model)->n_vocab > 1 ? 3 : 1, token, pos, seq, NULL, NULL};
+    struct batch b = {model_info(model)->n_vocab > 1 ? 3 : 1, token, pos, seq, NULL, NULL, NULL};
     if (!model_decode(ctx, &b, &err) && !err.message[0])
         abort();
     context_free(ctx);

@@ -62,7 +62,7 @@ static void use(struct model_context *ctx, const struct slot_file *file)
         abort();
     str_free(&again);
     int32_t token[] = {1}, pos[] = {file->n_tokens}, seq[] = {0};
-    struct batch b = {1, token, pos, seq, NULL, NULL};
+    struct batch b = {1, token, pos, seq, NULL, NULL, NULL};
     if (!model_decode(ctx, &b, &err) && !err.message[0])
         abort();
     kv_seq_remove(ctx, 0, -1, -1);

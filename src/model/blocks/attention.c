@@ -1,4 +1,5 @@
 /* attention.c - the attention block: q, k, v, norms, rope, cache, attention. */
+#include "model/blocks/linear.h"
 #include "model/context.h"
 
 #include <string.h>
@@ -17,25 +18,16 @@ static struct qkv_layout layout_of(const struct model_context *ctx, int32_t laye
                                (size_t)lh->n_kv_heads * (size_t)h->head_dim_v, ctx->s.n_qkv};
 }
 
-static bool project(struct model_context *ctx, const struct ubatch *u, const struct layer *l,
-                    const struct qkv_layout *at, const float *input)
+static bool project(const struct pass *pass, const struct layer *l, const struct qkv_layout *at,
+                    const float *input)
 {
-    float *qkv = ctx->s.qkv;
-    size_t n_embd = (size_t)ctx->model->h.n_embd, n = (size_t)u->n;
-    float *k = qkv + at->n_q, *v = k + at->n_k;
-    struct matmul_term fused = {&l->qkv.matrix, linear_bias(&l->qkv), qkv, at->stride, false};
-    struct matmul_term split[] = {{&l->q.matrix, linear_bias(&l->q), qkv, at->stride, false},
-                                  {&l->k.matrix, linear_bias(&l->k), k, at->stride, false},
-                                  {&l->v.matrix, linear_bias(&l->v), v, at->stride, false}};
-    bool ok = is_bound(&l->qkv) ? matmul_many(u->pool, &fused, 1, input, n_embd, n)
-                                : matmul_many(u->pool, split, 3, input, n_embd, n);
-    if (!ok)
-        return false;
-    scale_products(u->pool, &l->qkv, NULL, qkv, at->stride, n);
-    scale_products(u->pool, &l->q, NULL, qkv, at->stride, n);
-    scale_products(u->pool, &l->k, NULL, k, at->stride, n);
-    scale_products(u->pool, &l->v, NULL, v, at->stride, n);
-    return true;
+    float *q = pass->ctx->s.qkv, *k = q + at->n_q, *v = k + at->n_k;
+    const struct linear_term parts[] = {{&l->qkv, q, at->stride, false},
+                                        {&l->q, q, at->stride, false},
+                                        {&l->k, k, at->stride, false},
+                                        {&l->v, v, at->stride, false}};
+    return linear_many(pass, parts, sizeof parts / sizeof *parts, input,
+                       (size_t)pass->ctx->model->h.n_embd, (size_t)pass->u->n);
 }
 
 struct finish_arg {
@@ -55,7 +47,7 @@ static void norm_heads(const struct model_context *ctx, const struct norm *norm,
     size_t rows = kind == QK_NORM_NONE ? 0 : kind == QK_NORM_WHOLE ? 1 : n_heads;
     for (size_t i = 0; i < rows; i++) {
         const float *w = norm->weight + (kind == QK_NORM_PER_HEAD ? i * dim : 0);
-        if (h->arch->norm == NORM_RMS)
+        if (h->norm == NORM_RMS)
             rms_norm(x + i * n, w, h->norm_eps, n, x + i * n);
         else
             layer_norm(x + i * n, w, norm->bias, h->norm_eps, n, x + i * n);
@@ -84,25 +76,23 @@ static void finish_rows(void *arg, size_t begin, size_t end, int32_t thread)
     const struct model_context *ctx = a->ctx;
     const struct hparams *h = &ctx->model->h;
     const struct layer_hparams *lh = &h->layers[a->layer];
-    enum rope_kind kind = h->is_hf ? h->arch->rope_hf : h->arch->rope;
     size_t dim = (size_t)h->head_dim_k, n_rot = (size_t)h->n_rot;
     const float *angles = lh->is_swa ? ctx->s.cos_sin_swa : ctx->s.cos_sin;
     const int32_t *cells = a->u->cell[ctx->has_kv ? ctx->kv.layers[a->layer].kind : KV_ALL];
-    bool late = h->arch->traits & ARCH_QK_NORM_LATE;
     for (size_t i = begin; i < end; i++) {
         float *q = ctx->s.qkv + i * a->at.stride;
         float *k = q + a->at.n_q, *v = k + a->at.n_k;
         for (size_t j = 0; h->clamp_qkv > 0.0f && j < a->at.n_q + a->at.n_k + a->at.n_v; j++)
             q[j] = q[j] > h->clamp_qkv ? h->clamp_qkv : q[j] < -h->clamp_qkv ? -h->clamp_qkv : q[j];
-        if (!late) {
+        if (!h->qk_norm_late) {
             norm_heads(ctx, &a->l->q_norm, a->l->q_norm_kind, q, (size_t)lh->n_heads);
             norm_heads(ctx, &a->l->k_norm, a->l->k_norm_kind, k, (size_t)lh->n_kv_heads);
         }
         if (lh->use_rope && n_rot) {
-            rope_apply(kind, q, lh->n_heads, dim, h->n_rot, angles + i * n_rot);
-            rope_apply(kind, k, lh->n_kv_heads, dim, h->n_rot, angles + i * n_rot);
+            rope_apply(h->rope_kind, q, lh->n_heads, dim, h->n_rot, angles + i * n_rot);
+            rope_apply(h->rope_kind, k, lh->n_kv_heads, dim, h->n_rot, angles + i * n_rot);
         }
-        if (late) {
+        if (h->qk_norm_late) {
             norm_heads(ctx, &a->l->q_norm, a->l->q_norm_kind, q, (size_t)lh->n_heads);
             norm_heads(ctx, &a->l->k_norm, a->l->k_norm_kind, k, (size_t)lh->n_kv_heads);
         }
@@ -164,17 +154,18 @@ static size_t find_runs(struct model_context *ctx, const struct ubatch *u, bool 
     return n_runs;
 }
 
-bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t layer,
-                     const float *input, struct error *err)
+bool attention_block(const struct pass *pass, int32_t layer, const float *input, struct error *err)
 {
+    struct model_context *ctx = pass->ctx;
+    const struct ubatch *u = pass->u;
     const struct hparams *h = &ctx->model->h;
     const struct layer_hparams *lh = &h->layers[layer];
     const struct layer *l = &ctx->model->w.layers[layer];
     struct qkv_layout at = layout_of(ctx, layer);
-    if (!project(ctx, u, l, &at, input))
+    if (!project(pass, l, &at, input))
         return error_memory(err);
     struct finish_arg finish = {ctx, u, l, at, layer};
-    each_row(u->pool, (size_t)u->n, at.n_q + at.n_k + at.n_v, finish_rows, &finish);
+    each_row(pass->pool, (size_t)u->n, at.n_q + at.n_k + at.n_v, finish_rows, &finish);
 
     bool causal = ctx->settings.causal && h->causal;
     int32_t window = lh->is_swa ? h->n_swa : 0;
@@ -185,9 +176,9 @@ bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t 
                           .scale = h->attn_scale,
                           .soft_cap = h->attn_soft_cap,
                           .causal = causal,
-                          .window_kind = window <= 0                            ? WINDOW_NONE
-                                         : h->arch->traits & ARCH_SWA_SYMMETRIC ? WINDOW_SYMMETRIC
-                                                                                : WINDOW_SLIDING,
+                          .window_kind = window <= 0        ? WINDOW_NONE
+                                         : h->swa_symmetric ? WINDOW_SYMMETRIC
+                                                            : WINDOW_SLIDING,
                           .window = window,
                           .sinks = l->sinks,
                           .slopes = h->alibi};
@@ -212,7 +203,7 @@ bool attention_block(struct model_context *ctx, const struct ubatch *u, int32_t 
         a.v_head_bytes = (size_t)h->head_dim_v * sizeof(float);
     }
     size_t n_runs = find_runs(ctx, u, causal, window, kind);
-    return attention(u->pool, &a, ctx->runs, n_runs, ctx->s.qkv, at.stride, u->pos, ctx->s.attn,
+    return attention(pass->pool, &a, ctx->runs, n_runs, ctx->s.qkv, at.stride, u->pos, ctx->s.attn,
                      (size_t)lh->n_heads * (size_t)h->head_dim_v) ||
            error_memory(err);
 }

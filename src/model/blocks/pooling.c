@@ -1,4 +1,5 @@
 /* pooling.c - from the vectors of tokens to the vector of a text, and scores. */
+#include "model/blocks/linear.h"
 #include "model/context.h"
 
 #include <math.h>
@@ -17,8 +18,10 @@ static bool takes_mean(const struct model_context *ctx)
            (ctx->pooling == POOLING_RANK && ctx->model->h.classifies_mean);
 }
 
-void pool_rows(struct model_context *ctx, const struct ubatch *u)
+void pool_rows(const struct pass *pass)
 {
+    struct model_context *ctx = pass->ctx;
+    const struct ubatch *u = pass->u;
     size_t n = (size_t)ctx->model->h.n_embd;
     bool last = reads_last(ctx), mean = takes_mean(ctx);
     for (int32_t i = 0; i < u->n_out; i++) {
@@ -34,29 +37,29 @@ void pool_rows(struct model_context *ctx, const struct ubatch *u)
     }
 }
 
-static bool multiply(struct worker_pool *pool, const struct linear *w, const float *x, size_t n,
-                     float *y)
+static bool multiply(const struct pass *pass, const struct linear *w, const float *x, float *y)
 {
-    struct matmul_term term = {&w->matrix, w->bias, y, (size_t)w->matrix.n_rows, false};
-    return matmul_many(pool, &term, 1, x, (size_t)w->matrix.n_cols, n);
+    struct linear_term term = {w, y, (size_t)w->matrix.n_rows, false};
+    return linear_many(pass, &term, 1, x, (size_t)w->matrix.n_cols, 1);
 }
 
 /* A classifier's scores from the pooled vector: dense and activation where there
  * is one, a norm, then the output layer. */
-static bool classify(struct model_context *ctx, struct worker_pool *pool, float *x)
+static bool classify(const struct pass *pass, float *x)
 {
+    struct model_context *ctx = pass->ctx;
     const struct weights *w = &ctx->model->w;
-    bool gelu = ctx->model->h.arch->traits & ARCH_CLS_MEAN_GELU;
+    bool gelu = ctx->model->h.classifies_mean;
     if (is_bound(&w->cls)) {
-        if (!multiply(pool, &w->cls, x, 1, ctx->s.y))
+        if (!multiply(pass, &w->cls, x, ctx->s.y))
             return false;
         activate(gelu ? ACT_GELU : ACT_TANH, ctx->s.y, (size_t)w->cls.matrix.n_rows, x);
     }
     if (w->cls_norm.weight)
-        norm_rows(ctx, pool, &w->cls_norm, x, x, 1);
+        norm_rows(pass, &w->cls_norm, x, x, 1);
     if (is_bound(&w->cls_out)) {
         size_t n_labels = (size_t)w->cls_out.matrix.n_rows;
-        if (!multiply(pool, &w->cls_out, x, 1, ctx->s.y))
+        if (!multiply(pass, &w->cls_out, x, ctx->s.y))
             return false;
         memcpy(x, ctx->s.y, n_labels * sizeof *x);
         if (!is_encoder(ctx->model))
@@ -65,25 +68,27 @@ static bool classify(struct model_context *ctx, struct worker_pool *pool, float 
     return true;
 }
 
-bool dense_rows(struct model_context *ctx, struct worker_pool *pool, float *x, size_t n)
+bool dense_rows(const struct pass *pass, float *x, size_t n)
 {
+    struct model_context *ctx = pass->ctx;
     const struct linear *first = &ctx->model->w.dense[0], *second = &ctx->model->w.dense[1];
     if (!is_bound(first) && !is_bound(second))
         return true;
     size_t n_embd = (size_t)ctx->model->h.n_embd;
     for (size_t i = 0; i < n; i++) { /* one at a time: the layer between is wide */
         float *row = x + i * n_embd, *wide = ctx->dense;
-        if (is_bound(first) && !multiply(pool, first, row, 1, wide))
+        if (is_bound(first) && !multiply(pass, first, row, wide))
             return false;
-        if (is_bound(second) && !multiply(pool, second, is_bound(first) ? wide : row, 1, ctx->s.y))
+        if (is_bound(second) && !multiply(pass, second, is_bound(first) ? wide : row, ctx->s.y))
             return false;
         memcpy(row, is_bound(second) ? ctx->s.y : wide, n_embd * sizeof *row);
     }
     return true;
 }
 
-bool pool_finish(struct model_context *ctx, struct worker_pool *pool, struct error *err)
+bool pool_finish(const struct pass *pass, struct error *err)
 {
+    struct model_context *ctx = pass->ctx;
     size_t n = (size_t)ctx->model->h.n_embd;
     for (int32_t seq = 0; seq < ctx->settings.n_seq_max; seq++) {
         float *x = ctx->pooled + (size_t)seq * n;
@@ -92,8 +97,7 @@ bool pool_finish(struct model_context *ctx, struct worker_pool *pool, struct err
             continue;
         if (takes_mean(ctx))
             vec_scale(x, 1.0f / (float)count, n, x);
-        bool ok =
-            ctx->pooling == POOLING_RANK ? classify(ctx, pool, x) : dense_rows(ctx, pool, x, 1);
+        bool ok = ctx->pooling == POOLING_RANK ? classify(pass, x) : dense_rows(pass, x, 1);
         if (!ok)
             return error_memory(err);
     }

@@ -78,7 +78,7 @@ static void amid_seven_others(const char *folder, const struct setting *setting,
                 seq[n++] = k;
             }
         }
-        struct batch b = {n, token, pos, seq, want, wides};
+        struct batch b = {n, token, pos, seq, want, wides, NULL};
         if (!model_decode(l.ctx, &b, &err))
             fail_msg("%s", err.message);
     }
@@ -166,7 +166,7 @@ static void only_wanted_rows_have_logits(void **state)
     static float all[N][N_VOCAB];
     bool every[N];
     memset(every, true, sizeof every);
-    struct batch b = {N, token, pos, seq, every, NULL};
+    struct batch b = {N, token, pos, seq, every, NULL, NULL};
     assert_true(model_decode(l.ctx, &b, &err));
     for (int32_t i = 0; i < N; i++)
         memcpy(all[i], model_logits(l.ctx, i), sizeof all[i]);

@@ -126,7 +126,7 @@ static void a_full_cache_is_said_and_changes_nothing(void **state)
         pos[i] = i;
         seq[i] = 0;
     }
-    struct batch b = {300, token, pos, seq, NULL, NULL};
+    struct batch b = {300, token, pos, seq, NULL, NULL, NULL};
     assert_false(model_decode(l.ctx, &b, &err));
     assert_int_equal(err.code, ERR_LIMIT);
     assert_int_equal(kv_cells_used(l.ctx), 0);
@@ -152,12 +152,12 @@ static void a_batch_that_makes_no_sense_is_refused(void **state)
         int32_t token, pos, seq;
     } bad[] = {{-1, 5, 0}, {512, 5, 0}, {1, 4, 0}, {1, -1, 0}, {1, 5, 2}, {1, 5, -1}};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
-        struct batch b = {1, &bad[i].token, &bad[i].pos, &bad[i].seq, NULL, NULL};
+        struct batch b = {1, &bad[i].token, &bad[i].pos, &bad[i].seq, NULL, NULL, NULL};
         assert_false(model_decode(l.ctx, &b, &err));
         assert_int_equal(err.code, ERR_INVALID);
         assert_int_equal(kv_cells_used(l.ctx), 5);
     }
-    struct batch none = {0, NULL, NULL, NULL, NULL, NULL};
+    struct batch none = {0, NULL, NULL, NULL, NULL, NULL, NULL};
     assert_false(model_decode(l.ctx, &none, &err));
     unload(&l);
 }
@@ -177,7 +177,7 @@ static void an_aborted_batch_leaves_no_cells(void **state)
     int32_t pos[N_PROMPT], seq[N_PROMPT] = {0};
     for (int32_t i = 0; i < N_PROMPT; i++)
         pos[i] = i;
-    struct batch b = {N_PROMPT, long_prompt, pos, seq, NULL, NULL};
+    struct batch b = {N_PROMPT, long_prompt, pos, seq, NULL, NULL, NULL};
     context_set_abort(l.ctx, abort_third, &calls);
     assert_false(model_decode(l.ctx, &b, &err));
     assert_int_equal(err.code, ERR_CANCELLED);

@@ -51,7 +51,7 @@ static void embed(struct embedder *e, const json_t *texts)
     }
     bool *want = malloc(tokens.n);
     memset(want, true, tokens.n);
-    struct batch b = {(int32_t)tokens.n, tokens.data, pos.data, seq.data, want, NULL};
+    struct batch b = {(int32_t)tokens.n, tokens.data, pos.data, seq.data, want, NULL, NULL};
     kv_seq_remove(e->l.ctx, -1, -1, -1);
     if (!model_decode(e->l.ctx, &b, &err))
         fail_msg("%s", err.message);
@@ -197,7 +197,7 @@ static void scores_are_as_recorded(void **state)
     /* [CLS] a [SEP] b, and c: how a query and a document are put together. */
     int32_t token[] = {101, 1037, 102, 1038, 101, 1037, 102, 1039};
     int32_t pos[] = {0, 1, 2, 3, 0, 1, 2, 3}, seq[] = {0, 0, 0, 0, 1, 1, 1, 1};
-    struct batch b = {8, token, pos, seq, NULL, NULL};
+    struct batch b = {8, token, pos, seq, NULL, NULL, NULL};
     assert_int_equal(context_pooling(e.l.ctx), POOLING_RANK);
     assert_true(model_decode(e.l.ctx, &b, &err));
     assert_true(fabsf(model_embedding_seq(e.l.ctx, 0)[0] - 4.2236f) < 2e-2f);
@@ -217,7 +217,7 @@ static void a_text_longer_than_the_physical_batch_is_refused(void **state)
         token[i] = 1037;
         pos[i] = i;
     }
-    struct batch b = {20, token, pos, seq, NULL, NULL};
+    struct batch b = {20, token, pos, seq, NULL, NULL, NULL};
     assert_false(model_decode(e.l.ctx, &b, &err));
     assert_int_equal(err.code, ERR_INVALID);
     pos[0] = 512; /* beyond the learned positions */

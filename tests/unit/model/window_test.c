@@ -69,7 +69,7 @@ static void run_both(struct pair *p, const int32_t *seqs, int32_t n_seqs, int32_
             want[rows] = i == n - 1;
         }
     }
-    struct batch b = {rows, token, pos, seq, want, NULL};
+    struct batch b = {rows, token, pos, seq, want, NULL, NULL};
     for (int i = 0; i < 2; i++)
         if (!model_decode(p->ctx[i], &b, &err))
             fail_msg("%s: %s", i ? "full" : "windowed", err.message);
@@ -159,7 +159,7 @@ static void a_copied_sequence_goes_on_with_its_window(bool unified)
     assert_true(kv_seq_copy(p.ctx[0], 2, 1, 0, 100));
     struct error err = {0};
     int32_t token = 5, pos = 100, seq = 1;
-    struct batch b = {1, &token, &pos, &seq, NULL, NULL};
+    struct batch b = {1, &token, &pos, &seq, NULL, NULL, NULL};
     assert_false(model_decode(p.ctx[0], &b, &err));
     assert_int_equal(err.code, ERR_INVALID);
     assert_int_equal(kv_seq_pos_max(p.ctx[0], 1), 99);
@@ -259,7 +259,7 @@ static void a_cancelled_batch_leaves_no_sequence_with_holes(void **state)
         pos[i] = 300 + i;
         token[i] = token_at(0, pos[i]);
     }
-    struct batch b = {BATCH, token, pos, seq, NULL, NULL};
+    struct batch b = {BATCH, token, pos, seq, NULL, NULL, NULL};
     struct error err = {0};
     context_set_abort(p.ctx[0], abort_late, &calls);
     assert_false(model_decode(p.ctx[0], &b, &err));
