@@ -3,6 +3,7 @@
 # a room includes only itself and rooms below it, and other rooms only through
 # their door (src/ROOM/ROOM.h; every header of base is a door).
 cd "$1" || exit 1
+failed=0
 awk -v rooms="base kernels files text model sample chat engine http options api cmd" '
 BEGIN {
     n = split(rooms, names, " ")
@@ -28,4 +29,25 @@ function complain(why) {
 END {
     if (!bad) print "rooms: every include obeys the house rules"
     exit bad
-}' $(find . -name '*.[ch]' | sed 's#^\./##' | sort)
+}' $(find . -name '*.[ch]' | sed 's#^\./##' | sort) || failed=1
+
+# only PATTERN WHY FILE... - no file of model but these (patterns) has lines of that kind.
+only() {
+    pattern=$1 why=$2
+    shift 2
+    for file in $(grep -lE "$pattern" model/*.[ch] model/*/*.[ch]); do
+        allowed=
+        for glob in "$@"; do
+            case $file in $glob) allowed=1 ;; esac
+        done
+        if [ -z "$allowed" ]; then
+            grep -nHE "$pattern" "$file" | sed "s#\$#  <- $why#"
+            failed=1
+        fi
+    done
+}
+only 'arch->|ARCH_[A-Z]' 'traits are settled in struct hparams; ask those' \
+    'model/arch/*' 'model/hparams*' 'model/weights*' 'model/bind*' model/model.c
+only '(^|[^a-z_])matmul(_many|_gathered)?\(' 'weights are multiplied with by blocks/linear.h alone' \
+    model/blocks/linear.c
+exit $failed
