@@ -1,10 +1,10 @@
 # mlxcel_room(NAME): the static library of src/NAME, made of every .c file
-# there. What else a room needs (libraries, per-file flags) stands in
+# there and in its folders. What else a room needs (libraries, per-file flags) stands in
 # src/NAME/room.cmake, which sees the target as ${target}.
 set(MLXCEL_ROOMS "" CACHE INTERNAL "rooms so far, the highest first")
 
 function(mlxcel_room name)
-  file(GLOB sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${CMAKE_SOURCE_DIR}/src/${name}/*.c)
   if(NOT sources)
     return()
   endif()

@@ -176,9 +176,9 @@ static bool read_normalize(const struct api *api, const json_t *body, int64_t *o
 
 static bool may_cut(const struct model_info *info, int64_t n)
 {
-    bool listed = info->n_cuts == 0;
-    for (size_t i = 0; i < info->n_cuts; i++)
-        listed = listed || info->cuts[i] == n;
+    bool listed = info->n_dims == 0;
+    for (size_t i = 0; i < info->n_dims; i++)
+        listed = listed || info->dims[i] == n;
     return n == info->n_embd_out || (info->is_matryoshka && listed);
 }
 

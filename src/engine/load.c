@@ -29,12 +29,12 @@ static bool keep_info(struct engine *engine, struct error *err)
         if (info.labels[i])
             labels[i] = arena_duplicate(&engine->info_arena, slice_of(info.labels[i]));
     info.labels = labels;
-    int32_t *cuts = arena_alloc_array(&engine->info_arena, info.n_cuts, sizeof *cuts);
-    if (!cuts)
+    int32_t *dims = arena_alloc_array(&engine->info_arena, info.n_dims, sizeof *dims);
+    if (!dims)
         return error_memory(err);
-    if (info.n_cuts)
-        memcpy(cuts, info.cuts, info.n_cuts * sizeof *cuts);
-    info.cuts = cuts;
+    if (info.n_dims)
+        memcpy(dims, info.dims, info.n_dims * sizeof *dims);
+    info.dims = dims;
     engine->info = info;
     return true;
 }

@@ -1,4 +1,4 @@
-/* bind.c - finding one tensor by its slot and making a matrix or a vector of it. */
+/* bind.c - finding one tensor by its weight_id and making a matrix or a vector of it. */
 #include "model/bind.h"
 
 #include <inttypes.h>
@@ -58,7 +58,7 @@ static size_t head_root_len(const char *root)
     return 0;
 }
 
-/* A slot's name by one of its alternatives, without a suffix. */
+/* A weight's name by one of its alternatives, without a suffix. */
 static bool base_name(const struct binder *b, size_t root_len, int32_t layer, int32_t expert,
                       const char *alternative, size_t len, char *name)
 {
@@ -105,15 +105,16 @@ static const struct tensor_view *find_as(const struct binder *b, size_t root_len
     return bare;
 }
 
-const struct tensor_view *bind_find(const struct binder *b, enum slot slot, int32_t layer,
+const struct tensor_view *bind_find(const struct binder *b, enum weight_id id, int32_t layer,
                                     int32_t expert, const char *suffix, char *name)
 {
-    const struct slot_name *names = arch_slot_name(b->h->arch, slot);
+    const struct weight_name *names = arch_weight_name(b->h->arch, id);
     const char *all = b->h->is_hf ? names->hf : names->gguf;
-    const uint64_t heads = SLOT_BIT(SLOT_OUTPUT) | SLOT_BIT(SLOT_CLS) | SLOT_BIT(SLOT_CLS_NORM) |
-                           SLOT_BIT(SLOT_CLS_OUT) | SLOT_BIT(SLOT_DENSE_1) | SLOT_BIT(SLOT_DENSE_2);
+    const uint64_t heads = WEIGHT_BIT(WEIGHT_OUTPUT) | WEIGHT_BIT(WEIGHT_CLS) |
+                           WEIGHT_BIT(WEIGHT_CLS_NORM) | WEIGHT_BIT(WEIGHT_CLS_OUT) |
+                           WEIGHT_BIT(WEIGHT_DENSE_1) | WEIGHT_BIT(WEIGHT_DENSE_2);
     size_t root_len = b->h->is_hf ? strlen(b->root) : 0;
-    size_t beside = SLOT_BIT(slot) & heads ? head_root_len(b->h->is_hf ? b->root : "") : root_len;
+    size_t beside = WEIGHT_BIT(id) & heads ? head_root_len(b->h->is_hf ? b->root : "") : root_len;
     char first[BIND_NAME_MAX] = "";
     while (all && *all) {
         struct slice alternative = {all, strcspn(all, "|")};
@@ -129,10 +130,10 @@ const struct tensor_view *bind_find(const struct binder *b, enum slot slot, int3
     return NULL;
 }
 
-bool bind_has(const struct binder *b, enum slot slot, int32_t layer, int32_t expert)
+bool bind_has(const struct binder *b, enum weight_id id, int32_t layer, int32_t expert)
 {
     char name[BIND_NAME_MAX];
-    return bind_find(b, slot, layer, expert, ".weight", name) != NULL;
+    return bind_find(b, id, layer, expert, ".weight", name) != NULL;
 }
 
 void binder_find_root(struct binder *b)
@@ -146,7 +147,7 @@ void binder_find_root(struct binder *b)
                                         ""};
     for (size_t i = 0; i < sizeof roots / sizeof *roots; i++) {
         b->root = roots[i];
-        if (bind_has(b, SLOT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED))
+        if (bind_has(b, WEIGHT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED))
             return;
     }
     b->root = roots[0];
@@ -180,22 +181,22 @@ static bool has_shape(const struct binder *b, const struct tensor_view *t, int64
         b->source->path, t->name, t->dims[0], t->dims[1], t->dims[2], t->dims[3], d0, d1, d2);
 }
 
-static bool is_norm(enum slot slot)
+static bool is_norm(enum weight_id id)
 {
-    return SLOT_BIT(slot) &
-           (SLOT_BIT(SLOT_OUTPUT_NORM) | SLOT_BIT(SLOT_ATTN_NORM) | SLOT_BIT(SLOT_FFN_NORM) |
-            SLOT_BIT(SLOT_ATTN_Q_NORM) | SLOT_BIT(SLOT_ATTN_K_NORM) |
-            SLOT_BIT(SLOT_ATTN_POST_NORM) | SLOT_BIT(SLOT_FFN_POST_NORM));
+    return WEIGHT_BIT(id) & (WEIGHT_BIT(WEIGHT_OUTPUT_NORM) | WEIGHT_BIT(WEIGHT_ATTN_NORM) |
+                             WEIGHT_BIT(WEIGHT_FFN_NORM) | WEIGHT_BIT(WEIGHT_ATTN_Q_NORM) |
+                             WEIGHT_BIT(WEIGHT_ATTN_K_NORM) | WEIGHT_BIT(WEIGHT_ATTN_POST_NORM) |
+                             WEIGHT_BIT(WEIGHT_FFN_POST_NORM));
 }
 
-bool bind_vector(const struct binder *b, enum slot slot, int32_t layer, const char *suffix,
+bool bind_vector(const struct binder *b, enum weight_id id, int32_t layer, const char *suffix,
                  int64_t n, bool required, const float **out)
 {
     char name[BIND_NAME_MAX];
     *out = NULL;
-    const struct tensor_view *t = bind_find(b, slot, layer, BIND_STACKED, suffix, name);
+    const struct tensor_view *t = bind_find(b, id, layer, BIND_STACKED, suffix, name);
     if (!t && b->h->is_hf && strcmp(suffix, ".bias") == 0)
-        t = bind_find(b, slot, layer, BIND_STACKED, "_bias", name);
+        t = bind_find(b, id, layer, BIND_STACKED, "_bias", name);
     if (!t)
         return !required || is_missing(b, name);
     if (n_elements(t) != n)
@@ -203,7 +204,7 @@ bool bind_vector(const struct binder *b, enum slot slot, int32_t layer, const ch
                          "%s: tensor '%s' holds %" PRId64
                          " numbers where the model's hyperparameters call for %" PRId64,
                          b->source->path, t->name, n_elements(t), n);
-    bool plus_one = b->h->is_hf && b->h->arch->traits & ARCH_NORM_PLUS_ONE && is_norm(slot) &&
+    bool plus_one = b->h->is_hf && b->h->arch->traits & ARCH_NORM_PLUS_ONE && is_norm(id) &&
                     strcmp(suffix, ".weight") == 0;
     if (t->dtype == DTYPE_F32 && !plus_one) {
         *out = t->data;
@@ -225,13 +226,13 @@ bool bind_vector(const struct binder *b, enum slot slot, int32_t layer, const ch
 
 /* ---- matrices ------------------------------------------------------------------- */
 
-static bool bind_bias(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
+static bool bind_bias(const struct binder *b, enum weight_id id, int32_t layer, int32_t expert,
                       int64_t n, struct linear *out)
 {
     char name[BIND_NAME_MAX];
     if (expert == BIND_STACKED)
-        return bind_vector(b, slot, layer, ".bias", n, false, &out->bias);
-    if (bind_find(b, slot, layer, expert, ".bias", name))
+        return bind_vector(b, id, layer, ".bias", n, false, &out->bias);
+    if (bind_find(b, id, layer, expert, ".bias", name))
         return error_set(b->err, ERR_UNSUPPORTED,
                          "%s: tensor '%s': biases of single experts are "
                          "not supported",
@@ -241,22 +242,22 @@ static bool bind_bias(const struct binder *b, enum slot slot, int32_t layer, int
 
 /* Matrices that may have a factor beside them: GGUF's NAME.scale. The reference
  * multiplies the bias of the dense FFN by it, too. */
-static bool bind_scale(const struct binder *b, enum slot slot, int32_t layer, int32_t n_experts,
+static bool bind_scale(const struct binder *b, enum weight_id id, int32_t layer, int32_t n_experts,
                        struct linear *out)
 {
-    const uint64_t ffn = SLOT_BIT(SLOT_FFN_GATE) | SLOT_BIT(SLOT_FFN_UP) |
-                         SLOT_BIT(SLOT_FFN_GATE_UP) | SLOT_BIT(SLOT_FFN_DOWN) |
-                         SLOT_BIT(SLOT_GATE_SHARED) | SLOT_BIT(SLOT_UP_SHARED) |
-                         SLOT_BIT(SLOT_DOWN_SHARED);
-    const uint64_t others = SLOT_BIT(SLOT_ATTN_Q) | SLOT_BIT(SLOT_ATTN_K) | SLOT_BIT(SLOT_ATTN_V) |
-                            SLOT_BIT(SLOT_ATTN_QKV) | SLOT_BIT(SLOT_ATTN_OUT) |
-                            SLOT_BIT(SLOT_GATE_EXPS) | SLOT_BIT(SLOT_UP_EXPS) |
-                            SLOT_BIT(SLOT_DOWN_EXPS) | SLOT_BIT(SLOT_OUTPUT);
-    if (b->h->is_hf || !(SLOT_BIT(slot) & (ffn | others)))
+    const uint64_t ffn = WEIGHT_BIT(WEIGHT_FFN_GATE) | WEIGHT_BIT(WEIGHT_FFN_UP) |
+                         WEIGHT_BIT(WEIGHT_FFN_GATE_UP) | WEIGHT_BIT(WEIGHT_FFN_DOWN) |
+                         WEIGHT_BIT(WEIGHT_GATE_SHARED) | WEIGHT_BIT(WEIGHT_UP_SHARED) |
+                         WEIGHT_BIT(WEIGHT_DOWN_SHARED);
+    const uint64_t others =
+        WEIGHT_BIT(WEIGHT_ATTN_Q) | WEIGHT_BIT(WEIGHT_ATTN_K) | WEIGHT_BIT(WEIGHT_ATTN_V) |
+        WEIGHT_BIT(WEIGHT_ATTN_QKV) | WEIGHT_BIT(WEIGHT_ATTN_OUT) | WEIGHT_BIT(WEIGHT_GATE_EXPS) |
+        WEIGHT_BIT(WEIGHT_UP_EXPS) | WEIGHT_BIT(WEIGHT_DOWN_EXPS) | WEIGHT_BIT(WEIGHT_OUTPUT);
+    if (b->h->is_hf || !(WEIGHT_BIT(id) & (ffn | others)))
         return true;
-    if (!bind_vector(b, slot, layer, ".scale", n_experts, false, &out->scale))
+    if (!bind_vector(b, id, layer, ".scale", n_experts, false, &out->scale))
         return false;
-    if (!out->scale || !out->bias || !(SLOT_BIT(slot) & ffn))
+    if (!out->scale || !out->bias || !(WEIGHT_BIT(id) & ffn))
         return true;
     size_t n = (size_t)out->matrix.n_rows;
     float *scaled = arena_alloc_array(b->arena, n, sizeof *scaled);
@@ -298,13 +299,13 @@ static bool are_turned(const struct binder *b, const struct tensor_view *t, int3
            !slice_ends_with(slice_of(t->name), SLICE(".weight"));
 }
 
-bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t expert,
+bool bind_linear(const struct binder *b, enum weight_id id, int32_t layer, int32_t expert,
                  int64_t n_rows, int64_t n_cols, int32_t n_experts, bool required,
                  struct linear *out)
 {
     char name[BIND_NAME_MAX];
     *out = (struct linear){0};
-    const struct tensor_view *t = bind_find(b, slot, layer, expert, ".weight", name);
+    const struct tensor_view *t = bind_find(b, id, layer, expert, ".weight", name);
     bool is_quantized = false;
     if (b->h->is_hf) {
         char base[BIND_NAME_MAX];
@@ -312,7 +313,7 @@ bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t 
         const struct tensor_view *packed = t;
         memcpy(base, name, sizeof base);
         if (!t) {
-            packed = bind_find(b, slot, layer, expert, "_blocks", base);
+            packed = bind_find(b, id, layer, expert, "_blocks", base);
             suffix = "_blocks";
         }
         size_t n = strlen(base), cut = strlen(suffix);
@@ -334,6 +335,6 @@ bool bind_linear(const struct binder *b, enum slot slot, int32_t layer, int32_t 
                           own.data, own.n_bytes, b->err))
             return error_prefix(b->err, "%s: tensor '%s'", b->source->path, t->name);
     }
-    return bind_bias(b, slot, layer, expert, n_rows * n_experts, out) &&
-           (expert != BIND_STACKED || bind_scale(b, slot, layer, n_experts, out));
+    return bind_bias(b, id, layer, expert, n_rows * n_experts, out) &&
+           (expert != BIND_STACKED || bind_scale(b, id, layer, n_experts, out));
 }

@@ -4,7 +4,7 @@
 
 #include "base/arena.h"
 #include "files/files.h"
-#include "model/arch.h"
+#include "model/arch/arch.h"
 #include "model/model.h"
 
 enum { MODEL_MAX_LAYERS = 1024, MODEL_MAX_EXPERTS = 1024 };
@@ -51,8 +51,8 @@ struct hparams {
     enum activation act;
     const float *alibi;  /* [n_heads] slopes, or NULL */
     int32_t yes_no[2];   /* rows of the output layer that rank; [0] < 0: none do */
-    const int32_t *cuts; /* [n_cuts] widths embeddings were trained to be cut to */
-    size_t n_cuts;       /* 0: any, where is_matryoshka */
+    const int32_t *dims; /* [n_dims] widths embeddings were trained to be cut to */
+    size_t n_dims;       /* 0: any, where is_matryoshka */
     struct rope_hparams rope;
     struct layer_hparams *layers; /* [n_layers], in the arena */
     const char *const *labels;

@@ -54,7 +54,7 @@ static bool read_dense(const struct model_file *file, const json_t *module, stru
 {
     static const char *const folders[] = {"2_Dense", "3_Dense"};
     struct slice folder = json_slice(json_object_get(module, "path"));
-    bool allowed = (h->arch->may & SLOT_BIT(SLOT_DENSE_1)) != 0;
+    bool allowed = (h->arch->may & WEIGHT_BIT(WEIGHT_DENSE_1)) != 0;
     for (size_t i = 0; i < 2 && allowed; i++) {
         char name[32];
         if (!slice_equal_text(folder, folders[i]))
@@ -158,16 +158,16 @@ static bool read_cuts(const json_t *config, struct hparams *h, struct arena *are
     size_t n = json_array_size(list);
     if (n == 0 || n > 4096)
         return true;
-    int32_t *cuts = arena_alloc_array(arena, n, sizeof *cuts);
-    if (!cuts)
+    int32_t *dims = arena_alloc_array(arena, n, sizeof *dims);
+    if (!dims)
         return error_memory(err);
     for (size_t i = 0; i < n; i++) {
         json_int_t width = json_integer_value(json_array_get(list, i));
-        cuts[i] = width > 0 && width <= h->n_embd ? (int32_t)width : h->n_embd;
+        dims[i] = width > 0 && width <= h->n_embd ? (int32_t)width : h->n_embd;
     }
     h->is_matryoshka = true;
-    h->cuts = cuts;
-    h->n_cuts = n;
+    h->dims = dims;
+    h->n_dims = n;
     return true;
 }
 

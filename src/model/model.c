@@ -217,8 +217,8 @@ void model_describe(struct model *m, const char *name, const char *size_label, c
     info->n_labels = is_bound(&m->w.cls_out) ? m->w.cls_out.matrix.n_rows : 0;
     info->labels = info->n_labels == h->n_labels ? h->labels : NULL;
     info->is_matryoshka = h->is_matryoshka;
-    info->cuts = h->cuts;
-    info->n_cuts = h->n_cuts;
+    info->dims = h->dims;
+    info->n_dims = h->n_dims;
     info->rope_freq_base = h->rope.freq_base;
     info->rope_freq_scale = h->rope.freq_scale;
     char text[256];

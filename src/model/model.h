@@ -64,8 +64,8 @@ struct model_info {
     bool has_decoder;          /* can generate */
     enum pooling pooling;      /* the model's default; NONE for plain decoders */
     bool is_matryoshka;        /* trained so that embeddings may be cut short, */
-    const int32_t *cuts;       /* to these widths, */
-    size_t n_cuts;             /* 0: to any */
+    const int32_t *dims;       /* to these widths, */
+    size_t n_dims;             /* 0: to any */
     int32_t n_labels;          /* of a classification head; 0: none */
     const char *const *labels; /* n_labels names (may hold NULL) */
     float rope_freq_base, rope_freq_scale;

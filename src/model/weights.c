@@ -8,30 +8,30 @@
 #include <stdio.h>
 #include <string.h>
 
-static bool needs(const struct binder *b, enum slot slot)
+static bool needs(const struct binder *b, enum weight_id id)
 {
-    return (b->h->arch->needs & SLOT_BIT(slot)) != 0;
+    return (b->h->arch->needs & WEIGHT_BIT(id)) != 0;
 }
 
-static bool allows(const struct binder *b, enum slot slot)
+static bool allows(const struct binder *b, enum weight_id id)
 {
-    return ((b->h->arch->needs | b->h->arch->may) & SLOT_BIT(slot)) != 0;
+    return ((b->h->arch->needs | b->h->arch->may) & WEIGHT_BIT(id)) != 0;
 }
 
 /* A norm of n weights; there is none where the architecture has none. */
-static bool bind_norm(const struct binder *b, enum slot slot, int32_t layer, int64_t n,
+static bool bind_norm(const struct binder *b, enum weight_id id, int32_t layer, int64_t n,
                       struct norm *out)
 {
     *out = (struct norm){0};
-    if (!allows(b, slot))
+    if (!allows(b, id))
         return true;
-    return bind_vector(b, slot, layer, ".weight", n, needs(b, slot), &out->weight) &&
-           bind_vector(b, slot, layer, ".bias", n, false, &out->bias);
+    return bind_vector(b, id, layer, ".weight", n, needs(b, id), &out->weight) &&
+           bind_vector(b, id, layer, ".bias", n, false, &out->bias);
 }
 
 /* One norm of head_dim for each head, each a tensor of its own (NAME.norms.N). */
-static bool bind_head_norms(const struct binder *b, enum slot slot, int32_t layer, int32_t n_heads,
-                            struct norm *out)
+static bool bind_head_norms(const struct binder *b, enum weight_id id, int32_t layer,
+                            int32_t n_heads, struct norm *out)
 {
     size_t dim = (size_t)b->h->head_dim_k;
     float *all = arena_alloc_array(b->arena, (size_t)n_heads * dim, sizeof *all);
@@ -41,7 +41,7 @@ static bool bind_head_norms(const struct binder *b, enum slot slot, int32_t laye
         char suffix[32];
         const float *one;
         snprintf(suffix, sizeof suffix, ".norms.%d.weight", i);
-        if (!bind_vector(b, slot, layer, suffix, (int64_t)dim, true, &one))
+        if (!bind_vector(b, id, layer, suffix, (int64_t)dim, true, &one))
             return false;
         memcpy(all + (size_t)i * dim, one, dim * sizeof *all);
     }
@@ -50,19 +50,19 @@ static bool bind_head_norms(const struct binder *b, enum slot slot, int32_t laye
 }
 
 /* Which kind a q or k norm is, its size says. */
-static bool bind_qk_norm(const struct binder *b, enum slot slot, int32_t layer, int32_t n_heads,
+static bool bind_qk_norm(const struct binder *b, enum weight_id id, int32_t layer, int32_t n_heads,
                          struct norm *out, enum qk_norm_kind *kind)
 {
     char name[BIND_NAME_MAX];
     *out = (struct norm){0};
     *kind = QK_NORM_NONE;
-    if (!allows(b, slot))
+    if (!allows(b, id))
         return true;
-    const struct tensor_view *t = bind_find(b, slot, layer, BIND_STACKED, ".weight", name);
+    const struct tensor_view *t = bind_find(b, id, layer, BIND_STACKED, ".weight", name);
     int64_t dim = b->h->head_dim_k, n = dim;
-    if (!t && b->h->is_hf && bind_find(b, slot, layer, BIND_STACKED, ".norms.0.weight", name)) {
+    if (!t && b->h->is_hf && bind_find(b, id, layer, BIND_STACKED, ".norms.0.weight", name)) {
         *kind = QK_NORM_PER_HEAD;
-        return bind_head_norms(b, slot, layer, n_heads, out);
+        return bind_head_norms(b, id, layer, n_heads, out);
     }
     if (t && t->dims[1] > 1) {
         n = dim * n_heads;
@@ -73,7 +73,7 @@ static bool bind_qk_norm(const struct binder *b, enum slot slot, int32_t layer, 
     } else if (t) {
         *kind = QK_NORM_SHARED;
     }
-    return bind_norm(b, slot, layer, n, out);
+    return bind_norm(b, id, layer, n, out);
 }
 
 /* ---- attention --------------------------------------------------------------------- */
@@ -86,22 +86,23 @@ static bool bind_attention(const struct binder *b, int32_t i, const struct layer
     int64_t n_k = (int64_t)lh->n_kv_heads * h->head_dim_k;
     int64_t n_v = (int64_t)lh->n_kv_heads * h->head_dim_v;
     int64_t n_out = (int64_t)lh->n_heads * h->head_dim_v;
-    bool fused = allows(b, SLOT_ATTN_QKV) && bind_has(b, SLOT_ATTN_QKV, i, BIND_STACKED);
+    bool fused = allows(b, WEIGHT_ATTN_QKV) && bind_has(b, WEIGHT_ATTN_QKV, i, BIND_STACKED);
     /* Where neither is there, the usual one is what is missing. */
-    fused |= needs(b, SLOT_ATTN_QKV) && !bind_has(b, SLOT_ATTN_Q, i, BIND_STACKED);
+    fused |= needs(b, WEIGHT_ATTN_QKV) && !bind_has(b, WEIGHT_ATTN_Q, i, BIND_STACKED);
     bool ok =
-        fused ? bind_linear(b, SLOT_ATTN_QKV, i, BIND_STACKED, n_q + n_k + n_v, h->n_embd, 1, true,
-                            &l->qkv)
-              : bind_linear(b, SLOT_ATTN_Q, i, BIND_STACKED, n_q, h->n_embd, 1, true, &l->q) &&
-                    bind_linear(b, SLOT_ATTN_K, i, BIND_STACKED, n_k, h->n_embd, 1, true, &l->k) &&
-                    bind_linear(b, SLOT_ATTN_V, i, BIND_STACKED, n_v, h->n_embd, 1, true, &l->v);
+        fused
+            ? bind_linear(b, WEIGHT_ATTN_QKV, i, BIND_STACKED, n_q + n_k + n_v, h->n_embd, 1, true,
+                          &l->qkv)
+            : bind_linear(b, WEIGHT_ATTN_Q, i, BIND_STACKED, n_q, h->n_embd, 1, true, &l->q) &&
+                  bind_linear(b, WEIGHT_ATTN_K, i, BIND_STACKED, n_k, h->n_embd, 1, true, &l->k) &&
+                  bind_linear(b, WEIGHT_ATTN_V, i, BIND_STACKED, n_v, h->n_embd, 1, true, &l->v);
     return ok &&
-           bind_linear(b, SLOT_ATTN_OUT, i, BIND_STACKED, h->n_embd, n_out, 1, true, &l->out) &&
-           bind_qk_norm(b, SLOT_ATTN_Q_NORM, i, lh->n_heads, &l->q_norm, &l->q_norm_kind) &&
-           bind_qk_norm(b, SLOT_ATTN_K_NORM, i, lh->n_kv_heads, &l->k_norm, &l->k_norm_kind) &&
-           (!allows(b, SLOT_ATTN_SINKS) ||
-            bind_vector(b, SLOT_ATTN_SINKS, i, ".weight", lh->n_heads, needs(b, SLOT_ATTN_SINKS),
-                        &l->sinks));
+           bind_linear(b, WEIGHT_ATTN_OUT, i, BIND_STACKED, h->n_embd, n_out, 1, true, &l->out) &&
+           bind_qk_norm(b, WEIGHT_ATTN_Q_NORM, i, lh->n_heads, &l->q_norm, &l->q_norm_kind) &&
+           bind_qk_norm(b, WEIGHT_ATTN_K_NORM, i, lh->n_kv_heads, &l->k_norm, &l->k_norm_kind) &&
+           (!allows(b, WEIGHT_ATTN_SINKS) ||
+            bind_vector(b, WEIGHT_ATTN_SINKS, i, ".weight", lh->n_heads,
+                        needs(b, WEIGHT_ATTN_SINKS), &l->sinks));
 }
 
 /* ---- feed-forward --------------------------------------------------------------------- */
@@ -112,30 +113,31 @@ static bool bind_ffn(const struct binder *b, int32_t i, int32_t n_ff, struct lay
     if (n_ff < 1)
         return error_set(b->err, ERR_FORMAT, "%s: layer %d: feed_forward_length is missing",
                          b->source->path, i);
-    if (!bind_linear(b, SLOT_FFN_DOWN, i, BIND_STACKED, h->n_embd, n_ff, 1, true, &l->down))
+    if (!bind_linear(b, WEIGHT_FFN_DOWN, i, BIND_STACKED, h->n_embd, n_ff, 1, true, &l->down))
         return false;
     if (h->arch->traits & ARCH_NO_GATE)
-        return bind_linear(b, SLOT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
+        return bind_linear(b, WEIGHT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
     char name[BIND_NAME_MAX];
-    const struct tensor_view *t = bind_find(b, SLOT_FFN_GATE_UP, i, BIND_STACKED, ".weight", name);
-    bool has_gate = bind_has(b, SLOT_FFN_GATE, i, BIND_STACKED);
-    bool fused = t ? t->dims[1] == 2 * (int64_t)n_ff : needs(b, SLOT_FFN_GATE_UP);
+    const struct tensor_view *t =
+        bind_find(b, WEIGHT_FFN_GATE_UP, i, BIND_STACKED, ".weight", name);
+    bool has_gate = bind_has(b, WEIGHT_FFN_GATE, i, BIND_STACKED);
+    bool fused = t ? t->dims[1] == 2 * (int64_t)n_ff : needs(b, WEIGHT_FFN_GATE_UP);
     if (fused && !has_gate)
-        return bind_linear(b, SLOT_FFN_GATE_UP, i, BIND_STACKED, 2 * (int64_t)n_ff, h->n_embd, 1,
+        return bind_linear(b, WEIGHT_FFN_GATE_UP, i, BIND_STACKED, 2 * (int64_t)n_ff, h->n_embd, 1,
                            true, &l->gate_up);
-    return bind_linear(b, SLOT_FFN_GATE, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->gate) &&
-           bind_linear(b, SLOT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
+    return bind_linear(b, WEIGHT_FFN_GATE, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->gate) &&
+           bind_linear(b, WEIGHT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
 }
 
-static bool bind_experts(const struct binder *b, enum slot slot, int32_t i, int64_t n_rows,
+static bool bind_experts(const struct binder *b, enum weight_id id, int32_t i, int64_t n_rows,
                          int64_t n_cols, struct experts *out)
 {
     int32_t n = b->h->n_experts;
     *out = (struct experts){0};
     char name[BIND_NAME_MAX];
-    bind_find(b, slot, i, 0, ".weight", name);
+    bind_find(b, id, i, 0, ".weight", name);
     bool only_stacked = !name[0]; /* no name with an expert's number */
-    if (!bind_linear(b, slot, i, BIND_STACKED, n_rows, n_cols, n, only_stacked, &out->stacked))
+    if (!bind_linear(b, id, i, BIND_STACKED, n_rows, n_cols, n, only_stacked, &out->stacked))
         return false;
     if (is_bound(&out->stacked))
         return true;
@@ -143,7 +145,7 @@ static bool bind_experts(const struct binder *b, enum slot slot, int32_t i, int6
     if (!out->each)
         return error_memory(b->err);
     for (int32_t e = 0; e < n; e++)
-        if (!bind_linear(b, slot, i, e, n_rows, n_cols, 1, true, &out->each[e]))
+        if (!bind_linear(b, id, i, e, n_rows, n_cols, 1, true, &out->each[e]))
             return false;
     return true;
 }
@@ -151,21 +153,21 @@ static bool bind_experts(const struct binder *b, enum slot slot, int32_t i, int6
 static bool bind_shared_expert(const struct binder *b, int32_t i, struct layer *l)
 {
     const struct hparams *h = b->h;
-    bool present = allows(b, SLOT_UP_SHARED) && bind_has(b, SLOT_UP_SHARED, i, BIND_STACKED);
+    bool present = allows(b, WEIGHT_UP_SHARED) && bind_has(b, WEIGHT_UP_SHARED, i, BIND_STACKED);
     if (!present)
-        return !needs(b, SLOT_UP_SHARED) ||
+        return !needs(b, WEIGHT_UP_SHARED) ||
                error_set(b->err, ERR_NOT_FOUND, "%s: layer %d has no shared expert",
                          b->source->path, i);
     int32_t n_ff = h->n_ff_shared ? h->n_ff_shared : h->layers[i].n_ff;
-    return bind_linear(b, SLOT_GATE_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
+    return bind_linear(b, WEIGHT_GATE_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
                        &l->gate_shared) &&
-           bind_linear(b, SLOT_UP_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
+           bind_linear(b, WEIGHT_UP_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
                        &l->up_shared) &&
-           bind_linear(b, SLOT_DOWN_SHARED, i, BIND_STACKED, h->n_embd, n_ff, 1, true,
+           bind_linear(b, WEIGHT_DOWN_SHARED, i, BIND_STACKED, h->n_embd, n_ff, 1, true,
                        &l->down_shared) &&
-           (!allows(b, SLOT_SHARED_ROUTER) ||
-            bind_linear(b, SLOT_SHARED_ROUTER, i, BIND_STACKED, 1, h->n_embd, 1,
-                        needs(b, SLOT_SHARED_ROUTER), &l->shared_router));
+           (!allows(b, WEIGHT_SHARED_ROUTER) ||
+            bind_linear(b, WEIGHT_SHARED_ROUTER, i, BIND_STACKED, 1, h->n_embd, 1,
+                        needs(b, WEIGHT_SHARED_ROUTER), &l->shared_router));
 }
 
 static bool bind_moe(const struct binder *b, int32_t i, struct layer *l)
@@ -176,21 +178,21 @@ static bool bind_moe(const struct binder *b, int32_t i, struct layer *l)
         return error_set(b->err, ERR_FORMAT,
                          "%s: layer %d has experts, but the hyperparameters know of none",
                          b->source->path, i);
-    if (!bind_linear(b, SLOT_ROUTER, i, BIND_STACKED, h->n_experts, h->n_embd, 1, true,
+    if (!bind_linear(b, WEIGHT_ROUTER, i, BIND_STACKED, h->n_experts, h->n_embd, 1, true,
                      &l->router) ||
-        !bind_vector(b, SLOT_ROUTER_BIAS, i, ".bias", h->n_experts, false, &l->router_bias) ||
-        !bind_experts(b, SLOT_DOWN_EXPS, i, h->n_embd, h->n_ff_exp, &l->down_exps))
+        !bind_vector(b, WEIGHT_ROUTER_BIAS, i, ".bias", h->n_experts, false, &l->router_bias) ||
+        !bind_experts(b, WEIGHT_DOWN_EXPS, i, h->n_embd, h->n_ff_exp, &l->down_exps))
         return false;
     char name[BIND_NAME_MAX];
-    bool fused = bind_has(b, SLOT_GATE_UP_EXPS, i, BIND_STACKED) ||
-                 (h->is_hf && bind_find(b, SLOT_GATE_UP_EXPS, i, BIND_STACKED, "_blocks", name));
+    bool fused = bind_has(b, WEIGHT_GATE_UP_EXPS, i, BIND_STACKED) ||
+                 (h->is_hf && bind_find(b, WEIGHT_GATE_UP_EXPS, i, BIND_STACKED, "_blocks", name));
     l->gate_up_interleaved = fused && h->arch->traits & ARCH_SWIGLU_OAI;
     bool gated = !(h->arch->traits & ARCH_NO_GATE);
-    bool ok = fused ? bind_experts(b, SLOT_GATE_UP_EXPS, i, 2 * (int64_t)h->n_ff_exp, h->n_embd,
+    bool ok = fused ? bind_experts(b, WEIGHT_GATE_UP_EXPS, i, 2 * (int64_t)h->n_ff_exp, h->n_embd,
                                    &l->gate_up_exps)
-                    : (!gated ||
-                       bind_experts(b, SLOT_GATE_EXPS, i, h->n_ff_exp, h->n_embd, &l->gate_exps)) &&
-                          bind_experts(b, SLOT_UP_EXPS, i, h->n_ff_exp, h->n_embd, &l->up_exps);
+                    : (!gated || bind_experts(b, WEIGHT_GATE_EXPS, i, h->n_ff_exp, h->n_embd,
+                                              &l->gate_exps)) &&
+                          bind_experts(b, WEIGHT_UP_EXPS, i, h->n_ff_exp, h->n_embd, &l->up_exps);
     return ok && bind_shared_expert(b, i, l);
 }
 
@@ -198,32 +200,32 @@ static bool bind_layer(const struct binder *b, int32_t i, struct layer *l)
 {
     const struct hparams *h = b->h;
     const struct layer_hparams *lh = &h->layers[i];
-    bool experts = allows(b, SLOT_ROUTER) && bind_has(b, SLOT_ROUTER, i, BIND_STACKED);
-    bool dense =
-        allows(b, SLOT_FFN_UP) && (h->n_experts == 0 || bind_has(b, SLOT_FFN_UP, i, BIND_STACKED) ||
-                                   bind_has(b, SLOT_FFN_GATE_UP, i, BIND_STACKED));
+    bool experts = allows(b, WEIGHT_ROUTER) && bind_has(b, WEIGHT_ROUTER, i, BIND_STACKED);
+    bool dense = allows(b, WEIGHT_FFN_UP) &&
+                 (h->n_experts == 0 || bind_has(b, WEIGHT_FFN_UP, i, BIND_STACKED) ||
+                  bind_has(b, WEIGHT_FFN_GATE_UP, i, BIND_STACKED));
     if (!experts && !dense) {
         char name[BIND_NAME_MAX];
-        bind_find(b, SLOT_ROUTER, i, BIND_STACKED, ".weight", name);
+        bind_find(b, WEIGHT_ROUTER, i, BIND_STACKED, ".weight", name);
         return error_set(b->err, ERR_NOT_FOUND, "%s: missing tensor '%s'", b->source->path, name);
     }
-    return bind_norm(b, SLOT_ATTN_NORM, i, h->n_embd, &l->attn_norm) &&
-           bind_norm(b, SLOT_ATTN_POST_NORM, i, h->n_embd, &l->attn_post_norm) &&
-           bind_norm(b, SLOT_ATTN_POST_NORM_2, i, h->n_embd, &l->attn_post_norm_2) &&
-           bind_norm(b, SLOT_FFN_NORM, i, h->n_embd, &l->ffn_norm) &&
-           bind_norm(b, SLOT_FFN_POST_NORM, i, h->n_embd, &l->ffn_post_norm) &&
+    return bind_norm(b, WEIGHT_ATTN_NORM, i, h->n_embd, &l->attn_norm) &&
+           bind_norm(b, WEIGHT_ATTN_POST_NORM, i, h->n_embd, &l->attn_post_norm) &&
+           bind_norm(b, WEIGHT_ATTN_POST_NORM_2, i, h->n_embd, &l->attn_post_norm_2) &&
+           bind_norm(b, WEIGHT_FFN_NORM, i, h->n_embd, &l->ffn_norm) &&
+           bind_norm(b, WEIGHT_FFN_POST_NORM, i, h->n_embd, &l->ffn_post_norm) &&
            bind_attention(b, i, lh, l) &&
            (experts ? bind_moe(b, i, l) : bind_ffn(b, i, lh->n_ff, l));
 }
 
 /* ---- the whole -------------------------------------------------------------------------- */
 
-static bool bind_optional(const struct binder *b, enum slot slot, int64_t n_rows, int64_t n_cols,
+static bool bind_optional(const struct binder *b, enum weight_id id, int64_t n_rows, int64_t n_cols,
                           struct linear *out)
 {
     *out = (struct linear){0};
-    return !allows(b, slot) ||
-           bind_linear(b, slot, BIND_GLOBAL, BIND_STACKED, n_rows, n_cols, 1, needs(b, slot), out);
+    return !allows(b, id) ||
+           bind_linear(b, id, BIND_GLOBAL, BIND_STACKED, n_rows, n_cols, 1, needs(b, id), out);
 }
 
 /* The vocabulary is as large as the embedding has rows. */
@@ -231,7 +233,7 @@ static bool find_vocab(const struct binder *b, struct weights *w)
 {
     char name[BIND_NAME_MAX];
     const struct tensor_view *t =
-        bind_find(b, SLOT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED, ".weight", name);
+        bind_find(b, WEIGHT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED, ".weight", name);
     if (!t)
         return error_set(b->err, ERR_NOT_FOUND, "%s: missing tensor '%s'", b->source->path, name);
     if (t->dims[1] < 1 || t->dims[1] > 1 << 26)
@@ -250,8 +252,8 @@ static bool bind_output(const struct binder *b, struct weights *w)
     bool tie =
         h->arch->traits & ARCH_MUST_TIE ||
         (h->is_hf && json_is_true(json_object_get(b->source->config, "tie_word_embeddings")));
-    if (!tie && !bind_linear(b, SLOT_OUTPUT, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1,
-                             needs(b, SLOT_OUTPUT) && !h->is_hf, &w->output))
+    if (!tie && !bind_linear(b, WEIGHT_OUTPUT, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1,
+                             needs(b, WEIGHT_OUTPUT) && !h->is_hf, &w->output))
         return false;
     if (!is_bound(&w->output)) {
         w->output.matrix = w->token_embd.matrix;
@@ -261,11 +263,11 @@ static bool bind_output(const struct binder *b, struct weights *w)
 }
 
 /* How many rows a global matrix has; 0: it is absent, or no matrix. */
-static int64_t rows_of(const struct binder *b, enum slot slot)
+static int64_t rows_of(const struct binder *b, enum weight_id id)
 {
     char name[BIND_NAME_MAX];
     const struct tensor_view *t =
-        allows(b, slot) ? bind_find(b, slot, BIND_GLOBAL, BIND_STACKED, ".weight", name) : NULL;
+        allows(b, id) ? bind_find(b, id, BIND_GLOBAL, BIND_STACKED, ".weight", name) : NULL;
     return t ? t->dims[1] : 0;
 }
 
@@ -293,21 +295,21 @@ static bool bind_yes_no(const struct binder *b, struct weights *w)
 static bool bind_heads(const struct binder *b, struct weights *w)
 {
     const struct hparams *h = b->h;
-    int64_t n_embd = h->n_embd, n_labels = h->is_hf ? rows_of(b, SLOT_CLS_OUT) : h->n_labels;
-    int64_t n_cls = rows_of(b, SLOT_CLS) == 1 ? 1 : n_embd; /* a head of one score, no more */
+    int64_t n_embd = h->n_embd, n_labels = h->is_hf ? rows_of(b, WEIGHT_CLS_OUT) : h->n_labels;
+    int64_t n_cls = rows_of(b, WEIGHT_CLS) == 1 ? 1 : n_embd; /* a head of one score, no more */
     if (n_labels > n_embd)
         return error_set(b->err, ERR_FORMAT, "%s: a classifier of %" PRId64 " labels; at most %d",
                          b->source->path, n_labels, h->n_embd);
-    if (!bind_optional(b, SLOT_CLS, n_cls, n_embd, &w->cls) ||
-        !bind_norm(b, SLOT_CLS_NORM, BIND_GLOBAL, n_embd, &w->cls_norm) ||
-        !bind_optional(b, SLOT_CLS_OUT, n_labels, n_embd, &w->cls_out))
+    if (!bind_optional(b, WEIGHT_CLS, n_cls, n_embd, &w->cls) ||
+        !bind_norm(b, WEIGHT_CLS_NORM, BIND_GLOBAL, n_embd, &w->cls_norm) ||
+        !bind_optional(b, WEIGHT_CLS_OUT, n_labels, n_embd, &w->cls_out))
         return false;
     if (h->yes_no[0] >= 0 && !bind_yes_no(b, w))
         return false;
     int64_t n_first = h->n_dense[0] ? h->n_dense[0] : n_embd;
     int64_t n_second = h->n_dense[1] ? h->n_dense[1] : n_embd;
-    if (!bind_optional(b, SLOT_DENSE_1, n_first, n_embd, &w->dense[0]) ||
-        !bind_optional(b, SLOT_DENSE_2, n_second, is_bound(&w->dense[0]) ? n_first : n_embd,
+    if (!bind_optional(b, WEIGHT_DENSE_1, n_first, n_embd, &w->dense[0]) ||
+        !bind_optional(b, WEIGHT_DENSE_2, n_second, is_bound(&w->dense[0]) ? n_first : n_embd,
                        &w->dense[1]))
         return false;
     for (int i = 0; i < 2; i++)
@@ -327,29 +329,31 @@ static bool bind_globals(const struct binder *b, struct weights *w)
     const struct hparams *h = b->h;
     int64_t n_freqs = h->n_rot / 2;
     if (!find_vocab(b, w) ||
-        !bind_linear(b, SLOT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1, true,
-                     &w->token_embd) ||
+        !bind_linear(b, WEIGHT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1,
+                     true, &w->token_embd) ||
         !bind_output(b, w) ||
-        !bind_norm(b, SLOT_EMBD_NORM, BIND_GLOBAL, h->n_embd, &w->embd_norm) ||
-        !bind_norm(b, SLOT_OUTPUT_NORM, BIND_GLOBAL, h->n_embd, &w->output_norm) ||
-        !bind_optional(b, SLOT_POSITION_EMBD, (int64_t)h->n_ctx_train + h->n_pos_offset, h->n_embd,
-                       &w->position_embd) ||
+        !bind_norm(b, WEIGHT_EMBD_NORM, BIND_GLOBAL, h->n_embd, &w->embd_norm) ||
+        !bind_norm(b, WEIGHT_OUTPUT_NORM, BIND_GLOBAL, h->n_embd, &w->output_norm) ||
+        !bind_optional(b, WEIGHT_POSITION_EMBD, (int64_t)h->n_ctx_train + h->n_pos_offset,
+                       h->n_embd, &w->position_embd) ||
         !bind_heads(b, w))
         return false;
-    if (allows(b, SLOT_TOKEN_TYPES)) {
+    if (allows(b, WEIGHT_TOKEN_TYPES)) {
         char name[BIND_NAME_MAX];
         const struct tensor_view *t =
-            bind_find(b, SLOT_TOKEN_TYPES, BIND_GLOBAL, BIND_STACKED, ".weight", name);
+            bind_find(b, WEIGHT_TOKEN_TYPES, BIND_GLOBAL, BIND_STACKED, ".weight", name);
         int64_t n = t && t->dims[1] > 0 && t->dims[1] < 1 << 16 ? t->dims[1] : 1;
-        if (!bind_optional(b, SLOT_TOKEN_TYPES, n, h->n_embd, &w->token_types))
+        if (!bind_optional(b, WEIGHT_TOKEN_TYPES, n, h->n_embd, &w->token_types))
             return false;
     }
-    return (!allows(b, SLOT_ROPE_FREQS) || bind_vector(b, SLOT_ROPE_FREQS, BIND_GLOBAL, ".weight",
-                                                       n_freqs, false, &w->rope_freqs)) &&
-           (!allows(b, SLOT_ROPE_LONG) || (bind_vector(b, SLOT_ROPE_LONG, BIND_GLOBAL, ".weight",
-                                                       n_freqs, false, &w->rope_long) &&
-                                           bind_vector(b, SLOT_ROPE_SHORT, BIND_GLOBAL, ".weight",
-                                                       n_freqs, false, &w->rope_short)));
+    return (!allows(b, WEIGHT_ROPE_FREQS) ||
+            bind_vector(b, WEIGHT_ROPE_FREQS, BIND_GLOBAL, ".weight", n_freqs, false,
+                        &w->rope_freqs)) &&
+           (!allows(b, WEIGHT_ROPE_LONG) ||
+            (bind_vector(b, WEIGHT_ROPE_LONG, BIND_GLOBAL, ".weight", n_freqs, false,
+                         &w->rope_long) &&
+             bind_vector(b, WEIGHT_ROPE_SHORT, BIND_GLOBAL, ".weight", n_freqs, false,
+                         &w->rope_short)));
 }
 
 bool weights_bind(const struct tensor_source *source, const struct hparams *h, struct arena *arena,

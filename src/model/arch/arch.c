@@ -1,210 +1,214 @@
 /* arch.c - the table of architectures. A new family is a row here. */
-#include "model/arch.h"
+#include "model/arch/arch.h"
 
 #include <string.h>
 
-static const struct slot_name usual_names[SLOT_COUNT] = {
-    {SLOT_TOKEN_EMBD, "token_embd", "embed_tokens|tok_embeddings|wte"},
-    {SLOT_TOKEN_TYPES, "token_types", "embeddings.token_type_embeddings"},
-    {SLOT_POSITION_EMBD, "position_embd", "embeddings.position_embeddings"},
-    {SLOT_EMBD_NORM, "token_embd_norm", "embeddings.LayerNorm"},
-    {SLOT_OUTPUT_NORM, "output_norm", "norm"},
-    {SLOT_OUTPUT, "output", "lm_head"},
-    {SLOT_ROPE_FREQS, "rope_freqs", NULL},
-    {SLOT_ROPE_LONG, "rope_factors_long", NULL},
-    {SLOT_ROPE_SHORT, "rope_factors_short", NULL},
-    {SLOT_CLS, "cls", NULL},
-    {SLOT_CLS_NORM, "cls.norm", NULL},
-    {SLOT_CLS_OUT, "cls.output", "score"},
-    {SLOT_DENSE_1, "dense_2", NULL},
-    {SLOT_DENSE_2, "dense_3", NULL},
-    {SLOT_ATTN_NORM, "attn_norm", "input_layernorm"},
-    {SLOT_ATTN_Q, "attn_q", "self_attn.q_proj"},
-    {SLOT_ATTN_K, "attn_k", "self_attn.k_proj"},
-    {SLOT_ATTN_V, "attn_v", "self_attn.v_proj"},
-    {SLOT_ATTN_QKV, "attn_qkv", "self_attn.qkv_proj"},
-    {SLOT_ATTN_OUT, "attn_output", "self_attn.o_proj|self_attn.dense"},
-    {SLOT_ATTN_Q_NORM, "attn_q_norm", "self_attn.q_norm"},
-    {SLOT_ATTN_K_NORM, "attn_k_norm", "self_attn.k_norm"},
-    {SLOT_ATTN_SINKS, "attn_sinks", "self_attn.sinks"},
-    {SLOT_ATTN_POST_NORM, "post_attention_norm", "post_attention_layernorm"},
-    {SLOT_ATTN_POST_NORM_2, "attn_norm_2", NULL},
-    {SLOT_FFN_NORM, "ffn_norm", "post_attention_layernorm"},
-    {SLOT_FFN_GATE, "ffn_gate", "mlp.gate_proj"},
-    {SLOT_FFN_UP, "ffn_up", "mlp.up_proj"},
-    {SLOT_FFN_GATE_UP, "ffn_up", "mlp.gate_up_proj"},
-    {SLOT_FFN_DOWN, "ffn_down", "mlp.down_proj"},
-    {SLOT_FFN_POST_NORM, "post_ffw_norm", "post_feedforward_layernorm"},
-    {SLOT_ROUTER, "ffn_gate_inp", "mlp.gate|mlp.router"},
-    {SLOT_ROUTER_BIAS, "exp_probs_b", "mlp.gate.e_score_correction_bias"},
-    {SLOT_GATE_EXPS, "ffn_gate_exps",
+static const struct weight_name usual_names[WEIGHT_COUNT] = {
+    {WEIGHT_TOKEN_EMBD, "token_embd", "embed_tokens|tok_embeddings|wte"},
+    {WEIGHT_TOKEN_TYPES, "token_types", "embeddings.token_type_embeddings"},
+    {WEIGHT_POSITION_EMBD, "position_embd", "embeddings.position_embeddings"},
+    {WEIGHT_EMBD_NORM, "token_embd_norm", "embeddings.LayerNorm"},
+    {WEIGHT_OUTPUT_NORM, "output_norm", "norm"},
+    {WEIGHT_OUTPUT, "output", "lm_head"},
+    {WEIGHT_ROPE_FREQS, "rope_freqs", NULL},
+    {WEIGHT_ROPE_LONG, "rope_factors_long", NULL},
+    {WEIGHT_ROPE_SHORT, "rope_factors_short", NULL},
+    {WEIGHT_CLS, "cls", NULL},
+    {WEIGHT_CLS_NORM, "cls.norm", NULL},
+    {WEIGHT_CLS_OUT, "cls.output", "score"},
+    {WEIGHT_DENSE_1, "dense_2", NULL},
+    {WEIGHT_DENSE_2, "dense_3", NULL},
+    {WEIGHT_ATTN_NORM, "attn_norm", "input_layernorm"},
+    {WEIGHT_ATTN_Q, "attn_q", "self_attn.q_proj"},
+    {WEIGHT_ATTN_K, "attn_k", "self_attn.k_proj"},
+    {WEIGHT_ATTN_V, "attn_v", "self_attn.v_proj"},
+    {WEIGHT_ATTN_QKV, "attn_qkv", "self_attn.qkv_proj"},
+    {WEIGHT_ATTN_OUT, "attn_output", "self_attn.o_proj|self_attn.dense"},
+    {WEIGHT_ATTN_Q_NORM, "attn_q_norm", "self_attn.q_norm"},
+    {WEIGHT_ATTN_K_NORM, "attn_k_norm", "self_attn.k_norm"},
+    {WEIGHT_ATTN_SINKS, "attn_sinks", "self_attn.sinks"},
+    {WEIGHT_ATTN_POST_NORM, "post_attention_norm", "post_attention_layernorm"},
+    {WEIGHT_ATTN_POST_NORM_2, "attn_norm_2", NULL},
+    {WEIGHT_FFN_NORM, "ffn_norm", "post_attention_layernorm"},
+    {WEIGHT_FFN_GATE, "ffn_gate", "mlp.gate_proj"},
+    {WEIGHT_FFN_UP, "ffn_up", "mlp.up_proj"},
+    {WEIGHT_FFN_GATE_UP, "ffn_up", "mlp.gate_up_proj"},
+    {WEIGHT_FFN_DOWN, "ffn_down", "mlp.down_proj"},
+    {WEIGHT_FFN_POST_NORM, "post_ffw_norm", "post_feedforward_layernorm"},
+    {WEIGHT_ROUTER, "ffn_gate_inp", "mlp.gate|mlp.router"},
+    {WEIGHT_ROUTER_BIAS, "exp_probs_b", "mlp.gate.e_score_correction_bias"},
+    {WEIGHT_GATE_EXPS, "ffn_gate_exps",
      "mlp.experts.{e}.gate_proj|mlp.switch_mlp.gate_proj|mlp.experts.gate_proj"},
-    {SLOT_UP_EXPS, "ffn_up_exps",
+    {WEIGHT_UP_EXPS, "ffn_up_exps",
      "mlp.experts.{e}.up_proj|mlp.switch_mlp.up_proj|mlp.experts.up_proj"},
-    {SLOT_GATE_UP_EXPS, "ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
-    {SLOT_DOWN_EXPS, "ffn_down_exps",
+    {WEIGHT_GATE_UP_EXPS, "ffn_gate_up_exps", "mlp.experts.gate_up_proj"},
+    {WEIGHT_DOWN_EXPS, "ffn_down_exps",
      "mlp.experts.{e}.down_proj|mlp.switch_mlp.down_proj|mlp.experts.down_proj"},
-    {SLOT_SHARED_ROUTER, "ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
-    {SLOT_GATE_SHARED, "ffn_gate_shexp",
+    {WEIGHT_SHARED_ROUTER, "ffn_gate_inp_shexp", "mlp.shared_expert_gate"},
+    {WEIGHT_GATE_SHARED, "ffn_gate_shexp",
      "mlp.shared_expert.gate_proj|mlp.shared_experts.gate_proj"},
-    {SLOT_UP_SHARED, "ffn_up_shexp", "mlp.shared_expert.up_proj|mlp.shared_experts.up_proj"},
-    {SLOT_DOWN_SHARED, "ffn_down_shexp",
+    {WEIGHT_UP_SHARED, "ffn_up_shexp", "mlp.shared_expert.up_proj|mlp.shared_experts.up_proj"},
+    {WEIGHT_DOWN_SHARED, "ffn_down_shexp",
      "mlp.shared_expert.down_proj|mlp.shared_experts.down_proj"},
 };
 
-/* ---- sets of slots that go together -------------------------------------- */
+/* ---- sets of weights that go together ------------------------------------ */
 
-#define QKV_SPLIT (SLOT_BIT(SLOT_ATTN_Q) | SLOT_BIT(SLOT_ATTN_K) | SLOT_BIT(SLOT_ATTN_V))
-#define QKV       (QKV_SPLIT | SLOT_BIT(SLOT_ATTN_QKV))
-#define ENDS      (SLOT_BIT(SLOT_TOKEN_EMBD) | SLOT_BIT(SLOT_OUTPUT_NORM))
-#define TIES      SLOT_BIT(SLOT_OUTPUT)
-#define ATTENTION (SLOT_BIT(SLOT_ATTN_NORM) | SLOT_BIT(SLOT_ATTN_OUT))
+#define QKV_SPLIT                                                                                  \
+    (WEIGHT_BIT(WEIGHT_ATTN_Q) | WEIGHT_BIT(WEIGHT_ATTN_K) | WEIGHT_BIT(WEIGHT_ATTN_V))
+#define QKV       (QKV_SPLIT | WEIGHT_BIT(WEIGHT_ATTN_QKV))
+#define ENDS      (WEIGHT_BIT(WEIGHT_TOKEN_EMBD) | WEIGHT_BIT(WEIGHT_OUTPUT_NORM))
+#define TIES      WEIGHT_BIT(WEIGHT_OUTPUT)
+#define ATTENTION (WEIGHT_BIT(WEIGHT_ATTN_NORM) | WEIGHT_BIT(WEIGHT_ATTN_OUT))
 #define GATED                                                                                      \
-    (SLOT_BIT(SLOT_FFN_GATE) | SLOT_BIT(SLOT_FFN_UP) | SLOT_BIT(SLOT_FFN_GATE_UP) |                \
-     SLOT_BIT(SLOT_FFN_DOWN))
-#define PLAIN_FFN (SLOT_BIT(SLOT_FFN_UP) | SLOT_BIT(SLOT_FFN_DOWN))
+    (WEIGHT_BIT(WEIGHT_FFN_GATE) | WEIGHT_BIT(WEIGHT_FFN_UP) | WEIGHT_BIT(WEIGHT_FFN_GATE_UP) |    \
+     WEIGHT_BIT(WEIGHT_FFN_DOWN))
+#define PLAIN_FFN (WEIGHT_BIT(WEIGHT_FFN_UP) | WEIGHT_BIT(WEIGHT_FFN_DOWN))
 #define EXPERTS                                                                                    \
-    (SLOT_BIT(SLOT_ROUTER) | SLOT_BIT(SLOT_GATE_EXPS) | SLOT_BIT(SLOT_UP_EXPS) |                   \
-     SLOT_BIT(SLOT_GATE_UP_EXPS) | SLOT_BIT(SLOT_DOWN_EXPS))
-#define SHARED     (SLOT_BIT(SLOT_GATE_SHARED) | SLOT_BIT(SLOT_UP_SHARED) | SLOT_BIT(SLOT_DOWN_SHARED))
-#define QK_NORMS   (SLOT_BIT(SLOT_ATTN_Q_NORM) | SLOT_BIT(SLOT_ATTN_K_NORM))
-#define POST_NORMS (SLOT_BIT(SLOT_ATTN_POST_NORM) | SLOT_BIT(SLOT_FFN_POST_NORM))
-#define FFN_NORM   SLOT_BIT(SLOT_FFN_NORM)
-#define FREQS      SLOT_BIT(SLOT_ROPE_FREQS)
-#define LONGROPE   (SLOT_BIT(SLOT_ROPE_LONG) | SLOT_BIT(SLOT_ROPE_SHORT))
-#define DENSE      (SLOT_BIT(SLOT_DENSE_1) | SLOT_BIT(SLOT_DENSE_2))
-#define CLASSIFIER (SLOT_BIT(SLOT_CLS) | SLOT_BIT(SLOT_CLS_OUT))
+    (WEIGHT_BIT(WEIGHT_ROUTER) | WEIGHT_BIT(WEIGHT_GATE_EXPS) | WEIGHT_BIT(WEIGHT_UP_EXPS) |       \
+     WEIGHT_BIT(WEIGHT_GATE_UP_EXPS) | WEIGHT_BIT(WEIGHT_DOWN_EXPS))
+#define SHARED                                                                                     \
+    (WEIGHT_BIT(WEIGHT_GATE_SHARED) | WEIGHT_BIT(WEIGHT_UP_SHARED) | WEIGHT_BIT(WEIGHT_DOWN_SHARED))
+#define QK_NORMS   (WEIGHT_BIT(WEIGHT_ATTN_Q_NORM) | WEIGHT_BIT(WEIGHT_ATTN_K_NORM))
+#define POST_NORMS (WEIGHT_BIT(WEIGHT_ATTN_POST_NORM) | WEIGHT_BIT(WEIGHT_FFN_POST_NORM))
+#define FFN_NORM   WEIGHT_BIT(WEIGHT_FFN_NORM)
+#define FREQS      WEIGHT_BIT(WEIGHT_ROPE_FREQS)
+#define LONGROPE   (WEIGHT_BIT(WEIGHT_ROPE_LONG) | WEIGHT_BIT(WEIGHT_ROPE_SHORT))
+#define DENSE      (WEIGHT_BIT(WEIGHT_DENSE_1) | WEIGHT_BIT(WEIGHT_DENSE_2))
+#define CLASSIFIER (WEIGHT_BIT(WEIGHT_CLS) | WEIGHT_BIT(WEIGHT_CLS_OUT))
 #define ENCODER_NEEDS                                                                              \
-    (SLOT_BIT(SLOT_TOKEN_EMBD) | SLOT_BIT(SLOT_EMBD_NORM) | SLOT_BIT(SLOT_ATTN_OUT) | POST_NORMS)
+    (WEIGHT_BIT(WEIGHT_TOKEN_EMBD) | WEIGHT_BIT(WEIGHT_EMBD_NORM) | WEIGHT_BIT(WEIGHT_ATTN_OUT) |  \
+     POST_NORMS)
 #define LLAMA_NEEDS (ENDS | ATTENTION | FFN_NORM)
 #define LLAMA_MAY   (TIES | QKV | GATED)
 
 /* ---- names that differ ----------------------------------------------------- */
 
-static const struct slot_name llama_names[] = {
-    {SLOT_ROUTER, "ffn_gate_inp", "block_sparse_moe.gate|mlp.gate"},
-    {SLOT_GATE_EXPS, "ffn_gate_exps",
+static const struct weight_name llama_names[] = {
+    {WEIGHT_ROUTER, "ffn_gate_inp", "block_sparse_moe.gate|mlp.gate"},
+    {WEIGHT_GATE_EXPS, "ffn_gate_exps",
      "block_sparse_moe.experts.{e}.w1|block_sparse_moe.switch_mlp.gate_proj|"
      "mlp.experts.{e}.gate_proj"},
-    {SLOT_UP_EXPS, "ffn_up_exps",
+    {WEIGHT_UP_EXPS, "ffn_up_exps",
      "block_sparse_moe.experts.{e}.w3|block_sparse_moe.switch_mlp.up_proj|mlp.experts.{e}.up_proj"},
-    {SLOT_DOWN_EXPS, "ffn_down_exps",
+    {WEIGHT_DOWN_EXPS, "ffn_down_exps",
      "block_sparse_moe.experts.{e}.w2|block_sparse_moe.switch_mlp.down_proj|"
      "mlp.experts.{e}.down_proj"},
-    {SLOT_COUNT, NULL, NULL}};
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name gemma_embedding_names[] = {
-    {SLOT_FFN_NORM, "ffn_norm", "pre_feedforward_layernorm"},
-    {SLOT_DENSE_1, "dense_2", "2_Dense/linear"},
-    {SLOT_DENSE_2, "dense_3", "3_Dense/linear"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name gemma_embedding_names[] = {
+    {WEIGHT_FFN_NORM, "ffn_norm", "pre_feedforward_layernorm"},
+    {WEIGHT_DENSE_1, "dense_2", "2_Dense/linear"},
+    {WEIGHT_DENSE_2, "dense_3", "3_Dense/linear"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name gemma_names[] = {
-    {SLOT_FFN_NORM, "ffn_norm", "pre_feedforward_layernorm"}, {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name gemma_names[] = {
+    {WEIGHT_FFN_NORM, "ffn_norm", "pre_feedforward_layernorm"}, {WEIGHT_COUNT, NULL, NULL}};
 
 /* One norm between attention and experts, under the name of a post norm. */
-static const struct slot_name gpt_oss_names[] = {
-    {SLOT_FFN_NORM, "post_attention_norm|ffn_norm", "post_attention_layernorm"},
-    {SLOT_ROUTER, "ffn_gate_inp", "mlp.router"},
-    {SLOT_GATE_EXPS, "ffn_gate_exps", "mlp.experts.gate_proj"},
-    {SLOT_UP_EXPS, "ffn_up_exps", "mlp.experts.up_proj"},
-    {SLOT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.down_proj"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name gpt_oss_names[] = {
+    {WEIGHT_FFN_NORM, "post_attention_norm|ffn_norm", "post_attention_layernorm"},
+    {WEIGHT_ROUTER, "ffn_gate_inp", "mlp.router"},
+    {WEIGHT_GATE_EXPS, "ffn_gate_exps", "mlp.experts.gate_proj"},
+    {WEIGHT_UP_EXPS, "ffn_up_exps", "mlp.experts.up_proj"},
+    {WEIGHT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.down_proj"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name granite_moe_names[] = {
-    {SLOT_ROUTER, "ffn_gate_inp", "block_sparse_moe.router.layer"},
-    {SLOT_GATE_EXPS, "ffn_gate_exps", "block_sparse_moe.switch_mlp.gate_proj"},
-    {SLOT_UP_EXPS, "ffn_up_exps", "block_sparse_moe.switch_mlp.up_proj"},
-    {SLOT_GATE_UP_EXPS, "ffn_gate_up_exps", "block_sparse_moe.input_linear"},
-    {SLOT_DOWN_EXPS, "ffn_down_exps",
+static const struct weight_name granite_moe_names[] = {
+    {WEIGHT_ROUTER, "ffn_gate_inp", "block_sparse_moe.router.layer"},
+    {WEIGHT_GATE_EXPS, "ffn_gate_exps", "block_sparse_moe.switch_mlp.gate_proj"},
+    {WEIGHT_UP_EXPS, "ffn_up_exps", "block_sparse_moe.switch_mlp.up_proj"},
+    {WEIGHT_GATE_UP_EXPS, "ffn_gate_up_exps", "block_sparse_moe.input_linear"},
+    {WEIGHT_DOWN_EXPS, "ffn_down_exps",
      "block_sparse_moe.output_linear|block_sparse_moe.switch_mlp.down_proj"},
-    {SLOT_COUNT, NULL, NULL}};
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name stablelm_names[] = {
-    {SLOT_ATTN_Q_NORM, "attn_q_norm", "self_attn.q_layernorm"},
-    {SLOT_ATTN_K_NORM, "attn_k_norm", "self_attn.k_layernorm"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name stablelm_names[] = {
+    {WEIGHT_ATTN_Q_NORM, "attn_q_norm", "self_attn.q_layernorm"},
+    {WEIGHT_ATTN_K_NORM, "attn_k_norm", "self_attn.k_layernorm"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name starcoder2_names[] = {{SLOT_FFN_UP, "ffn_up", "mlp.c_fc"},
-                                                    {SLOT_FFN_DOWN, "ffn_down", "mlp.c_proj"},
-                                                    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name starcoder2_names[] = {{WEIGHT_FFN_UP, "ffn_up", "mlp.c_fc"},
+                                                      {WEIGHT_FFN_DOWN, "ffn_down", "mlp.c_proj"},
+                                                      {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name phi2_names[] = {{SLOT_OUTPUT_NORM, "output_norm", "final_layernorm"},
-                                              {SLOT_FFN_UP, "ffn_up", "mlp.fc1"},
-                                              {SLOT_FFN_DOWN, "ffn_down", "mlp.fc2"},
-                                              {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name phi2_names[] = {
+    {WEIGHT_OUTPUT_NORM, "output_norm", "final_layernorm"},
+    {WEIGHT_FFN_UP, "ffn_up", "mlp.fc1"},
+    {WEIGHT_FFN_DOWN, "ffn_down", "mlp.fc2"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name hunyuan_names[] = {
-    {SLOT_ATTN_Q_NORM, "attn_q_norm", "self_attn.query_layernorm"},
-    {SLOT_ATTN_K_NORM, "attn_k_norm", "self_attn.key_layernorm"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name hunyuan_names[] = {
+    {WEIGHT_ATTN_Q_NORM, "attn_q_norm", "self_attn.query_layernorm"},
+    {WEIGHT_ATTN_K_NORM, "attn_k_norm", "self_attn.key_layernorm"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name glm4_names[] = {
-    {SLOT_ATTN_POST_NORM, "post_attention_norm", "post_self_attn_layernorm"},
-    {SLOT_FFN_POST_NORM, "post_ffw_norm", "post_mlp_layernorm"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name glm4_names[] = {
+    {WEIGHT_ATTN_POST_NORM, "post_attention_norm", "post_self_attn_layernorm"},
+    {WEIGHT_FFN_POST_NORM, "post_ffw_norm", "post_mlp_layernorm"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name bert_names[] = {
-    {SLOT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
-    {SLOT_CLS, "cls", "pooler.dense|classifier.dense"},
-    {SLOT_CLS_OUT, "cls.output", "classifier.out_proj|classifier"},
-    {SLOT_ATTN_Q, "attn_q", "attention.self.query"},
-    {SLOT_ATTN_K, "attn_k", "attention.self.key"},
-    {SLOT_ATTN_V, "attn_v", "attention.self.value"},
-    {SLOT_ATTN_OUT, "attn_output", "attention.output.dense"},
-    {SLOT_ATTN_POST_NORM, "attn_output_norm", "attention.output.LayerNorm"},
-    {SLOT_FFN_UP, "ffn_up", "intermediate.dense"},
-    {SLOT_FFN_DOWN, "ffn_down", "output.dense"},
-    {SLOT_FFN_POST_NORM, "layer_output_norm", "output.LayerNorm"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name bert_names[] = {
+    {WEIGHT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
+    {WEIGHT_CLS, "cls", "pooler.dense|classifier.dense"},
+    {WEIGHT_CLS_OUT, "cls.output", "classifier.out_proj|classifier"},
+    {WEIGHT_ATTN_Q, "attn_q", "attention.self.query"},
+    {WEIGHT_ATTN_K, "attn_k", "attention.self.key"},
+    {WEIGHT_ATTN_V, "attn_v", "attention.self.value"},
+    {WEIGHT_ATTN_OUT, "attn_output", "attention.output.dense"},
+    {WEIGHT_ATTN_POST_NORM, "attn_output_norm", "attention.output.LayerNorm"},
+    {WEIGHT_FFN_UP, "ffn_up", "intermediate.dense"},
+    {WEIGHT_FFN_DOWN, "ffn_down", "output.dense"},
+    {WEIGHT_FFN_POST_NORM, "layer_output_norm", "output.LayerNorm"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name jina_bert_names[] = {
-    {SLOT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
-    {SLOT_CLS, "cls", NULL},
-    {SLOT_CLS_OUT, "cls.output", NULL},
-    {SLOT_ATTN_Q, "attn_q", "attention.self.query"},
-    {SLOT_ATTN_K, "attn_k", "attention.self.key"},
-    {SLOT_ATTN_V, "attn_v", "attention.self.value"},
-    {SLOT_ATTN_Q_NORM, "attn_q_norm", "attention.self.layer_norm_q"},
-    {SLOT_ATTN_K_NORM, "attn_k_norm", "attention.self.layer_norm_k"},
-    {SLOT_ATTN_OUT, "attn_output", "attention.output.dense"},
-    {SLOT_ATTN_POST_NORM, "attn_output_norm", "attention.output.LayerNorm"},
-    {SLOT_FFN_GATE, "ffn_gate", NULL},
-    {SLOT_FFN_GATE_UP, "ffn_up", "mlp.gated_layers"},
-    {SLOT_FFN_UP, "ffn_up", NULL},
-    {SLOT_FFN_DOWN, "ffn_down", "mlp.wo"},
-    {SLOT_FFN_POST_NORM, "layer_output_norm", "mlp.layernorm"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name jina_bert_names[] = {
+    {WEIGHT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
+    {WEIGHT_CLS, "cls", NULL},
+    {WEIGHT_CLS_OUT, "cls.output", NULL},
+    {WEIGHT_ATTN_Q, "attn_q", "attention.self.query"},
+    {WEIGHT_ATTN_K, "attn_k", "attention.self.key"},
+    {WEIGHT_ATTN_V, "attn_v", "attention.self.value"},
+    {WEIGHT_ATTN_Q_NORM, "attn_q_norm", "attention.self.layer_norm_q"},
+    {WEIGHT_ATTN_K_NORM, "attn_k_norm", "attention.self.layer_norm_k"},
+    {WEIGHT_ATTN_OUT, "attn_output", "attention.output.dense"},
+    {WEIGHT_ATTN_POST_NORM, "attn_output_norm", "attention.output.LayerNorm"},
+    {WEIGHT_FFN_GATE, "ffn_gate", NULL},
+    {WEIGHT_FFN_GATE_UP, "ffn_up", "mlp.gated_layers"},
+    {WEIGHT_FFN_UP, "ffn_up", NULL},
+    {WEIGHT_FFN_DOWN, "ffn_down", "mlp.wo"},
+    {WEIGHT_FFN_POST_NORM, "layer_output_norm", "mlp.layernorm"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name nomic_bert_names[] = {
-    {SLOT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
-    {SLOT_EMBD_NORM, "token_embd_norm", "emb_ln"},
-    {SLOT_ATTN_QKV, "attn_qkv", "attn.Wqkv"},
-    {SLOT_ATTN_OUT, "attn_output", "attn.out_proj"},
-    {SLOT_ATTN_POST_NORM, "attn_output_norm", "norm1"},
-    {SLOT_FFN_GATE, "ffn_gate", "mlp.fc12"},
-    {SLOT_FFN_UP, "ffn_up", "mlp.fc11|mlp.fc1"},
-    {SLOT_FFN_DOWN, "ffn_down", "mlp.fc2"},
-    {SLOT_FFN_POST_NORM, "layer_output_norm", "norm2"},
-    {SLOT_ROUTER, "ffn_gate_inp", "mlp.router.layer"},
-    {SLOT_UP_EXPS, "ffn_up_exps", "mlp.experts.mlp.w1"},
-    {SLOT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.mlp.w2"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name nomic_bert_names[] = {
+    {WEIGHT_TOKEN_EMBD, "token_embd", "embeddings.word_embeddings"},
+    {WEIGHT_EMBD_NORM, "token_embd_norm", "emb_ln"},
+    {WEIGHT_ATTN_QKV, "attn_qkv", "attn.Wqkv"},
+    {WEIGHT_ATTN_OUT, "attn_output", "attn.out_proj"},
+    {WEIGHT_ATTN_POST_NORM, "attn_output_norm", "norm1"},
+    {WEIGHT_FFN_GATE, "ffn_gate", "mlp.fc12"},
+    {WEIGHT_FFN_UP, "ffn_up", "mlp.fc11|mlp.fc1"},
+    {WEIGHT_FFN_DOWN, "ffn_down", "mlp.fc2"},
+    {WEIGHT_FFN_POST_NORM, "layer_output_norm", "norm2"},
+    {WEIGHT_ROUTER, "ffn_gate_inp", "mlp.router.layer"},
+    {WEIGHT_UP_EXPS, "ffn_up_exps", "mlp.experts.mlp.w1"},
+    {WEIGHT_DOWN_EXPS, "ffn_down_exps", "mlp.experts.mlp.w2"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
-static const struct slot_name modern_bert_names[] = {
-    {SLOT_TOKEN_EMBD, "token_embd", "embeddings.tok_embeddings"},
-    {SLOT_EMBD_NORM, "token_embd_norm", "embeddings.norm"},
-    {SLOT_OUTPUT_NORM, "output_norm", "final_norm"},
-    {SLOT_CLS, "cls", "head.dense"},
-    {SLOT_CLS_NORM, "cls.norm", "head.norm"},
-    {SLOT_CLS_OUT, "cls.output", "classifier"},
-    {SLOT_ATTN_NORM, "attn_norm", "attn_norm"},
-    {SLOT_ATTN_QKV, "attn_qkv", "attn.Wqkv"},
-    {SLOT_ATTN_OUT, "attn_output", "attn.Wo"},
-    {SLOT_FFN_NORM, "ffn_norm", "mlp_norm"},
-    {SLOT_FFN_GATE_UP, "ffn_up", "mlp.Wi"},
-    {SLOT_FFN_DOWN, "ffn_down", "mlp.Wo"},
-    {SLOT_COUNT, NULL, NULL}};
+static const struct weight_name modern_bert_names[] = {
+    {WEIGHT_TOKEN_EMBD, "token_embd", "embeddings.tok_embeddings"},
+    {WEIGHT_EMBD_NORM, "token_embd_norm", "embeddings.norm"},
+    {WEIGHT_OUTPUT_NORM, "output_norm", "final_norm"},
+    {WEIGHT_CLS, "cls", "head.dense"},
+    {WEIGHT_CLS_NORM, "cls.norm", "head.norm"},
+    {WEIGHT_CLS_OUT, "cls.output", "classifier"},
+    {WEIGHT_ATTN_NORM, "attn_norm", "attn_norm"},
+    {WEIGHT_ATTN_QKV, "attn_qkv", "attn.Wqkv"},
+    {WEIGHT_ATTN_OUT, "attn_output", "attn.Wo"},
+    {WEIGHT_FFN_NORM, "ffn_norm", "mlp_norm"},
+    {WEIGHT_FFN_GATE_UP, "ffn_up", "mlp.Wi"},
+    {WEIGHT_FFN_DOWN, "ffn_down", "mlp.Wo"},
+    {WEIGHT_COUNT, NULL, NULL}};
 
 /* ---- the table --------------------------------------------------------------- */
 
@@ -230,14 +234,14 @@ static const struct arch architectures[] = {
      .rope_hf = ROPE_NEOX,
      .gating = GATING_SOFTMAX,
      .traits = ARCH_NORM_TOPK_HF,
-     .needs = LLAMA_NEEDS | SHARED | SLOT_BIT(SLOT_SHARED_ROUTER),
+     .needs = LLAMA_NEEDS | SHARED | WEIGHT_BIT(WEIGHT_SHARED_ROUTER),
      .may = LLAMA_MAY | EXPERTS},
     {.name = "qwen3",
      .hf = {"Qwen3ForCausalLM", "Qwen3Model"},
      .rope = ROPE_NEOX,
      .rope_hf = ROPE_NEOX,
      .needs = LLAMA_NEEDS | QK_NORMS,
-     .may = LLAMA_MAY | SLOT_BIT(SLOT_CLS_OUT)},
+     .may = LLAMA_MAY | WEIGHT_BIT(WEIGHT_CLS_OUT)},
     {.name = "qwen3moe",
      .hf = {"Qwen3MoeForCausalLM"},
      .rope = ROPE_NEOX,
@@ -293,7 +297,7 @@ static const struct arch architectures[] = {
      .rope = ROPE_NEOX,
      .rope_hf = ROPE_NEOX,
      .traits = ARCH_SWA_IGNORED,
-     .needs = LLAMA_NEEDS | SLOT_BIT(SLOT_ATTN_QKV) | SLOT_BIT(SLOT_FFN_GATE_UP),
+     .needs = LLAMA_NEEDS | WEIGHT_BIT(WEIGHT_ATTN_QKV) | WEIGHT_BIT(WEIGHT_FFN_GATE_UP),
      .may = LLAMA_MAY | LONGROPE},
     {.name = "olmo",
      .hf = {"OlmoForCausalLM"},
@@ -301,7 +305,7 @@ static const struct arch architectures[] = {
      .rope = ROPE_NORMAL,
      .rope_hf = ROPE_NEOX,
      .traits = ARCH_BARE_NORM,
-     .needs = SLOT_BIT(SLOT_TOKEN_EMBD) | SLOT_BIT(SLOT_ATTN_OUT),
+     .needs = WEIGHT_BIT(WEIGHT_TOKEN_EMBD) | WEIGHT_BIT(WEIGHT_ATTN_OUT),
      .may = LLAMA_MAY},
     {.name = "olmo2",
      .hf = {"Olmo2ForCausalLM", "Olmo3ForCausalLM"},
@@ -309,7 +313,7 @@ static const struct arch architectures[] = {
      .rope_hf = ROPE_NEOX,
      .swa_period = 4,
      .traits = ARCH_SWA_OWN_ROPE,
-     .needs = ENDS | TIES | SLOT_BIT(SLOT_ATTN_OUT) | QK_NORMS | POST_NORMS,
+     .needs = ENDS | TIES | WEIGHT_BIT(WEIGHT_ATTN_OUT) | QK_NORMS | POST_NORMS,
      .may = QKV | GATED},
     {.name = "olmoe",
      .hf = {"OlmoeForCausalLM"},
@@ -349,7 +353,7 @@ static const struct arch architectures[] = {
      .swa_period = 2,
      .traits = ARCH_SWIGLU_OAI | ARCH_TURNED_EXPERTS,
      .gating = GATING_SOFTMAX_TOPK,
-     .needs = LLAMA_NEEDS | TIES | SLOT_BIT(SLOT_ATTN_SINKS),
+     .needs = LLAMA_NEEDS | TIES | WEIGHT_BIT(WEIGHT_ATTN_SINKS),
      .may = QKV | EXPERTS,
      .names = gpt_oss_names},
     {.name = "stablelm",
@@ -396,7 +400,7 @@ static const struct arch architectures[] = {
      .swa_window = 4096,
      .swa_layers = 64,
      .traits = ARCH_ROPE_ON_SWA_ONLY,
-     .needs = ENDS | SLOT_BIT(SLOT_ATTN_OUT) | QK_NORMS | POST_NORMS,
+     .needs = ENDS | WEIGHT_BIT(WEIGHT_ATTN_OUT) | QK_NORMS | POST_NORMS,
      .may = TIES | QKV | GATED | FREQS},
     {.name = "nemotron",
      .hf = {"NemotronForCausalLM"},
@@ -451,8 +455,8 @@ static const struct arch architectures[] = {
      .norm = NORM_LAYER,
      .act = ACT_GELU,
      .traits = ARCH_ENCODER | ARCH_NORM_AFTER | ARCH_NO_GATE | ARCH_NO_ROPE,
-     .needs = ENCODER_NEEDS | SLOT_BIT(SLOT_POSITION_EMBD) | PLAIN_FFN,
-     .may = QKV | SLOT_BIT(SLOT_TOKEN_TYPES) | CLASSIFIER,
+     .needs = ENCODER_NEEDS | WEIGHT_BIT(WEIGHT_POSITION_EMBD) | PLAIN_FFN,
+     .may = QKV | WEIGHT_BIT(WEIGHT_TOKEN_TYPES) | CLASSIFIER,
      .names = bert_names},
     {.name = "jina-bert-v2",
      .hf = {"JinaBertModel", "JinaBertForMaskedLM"},
@@ -460,8 +464,8 @@ static const struct arch architectures[] = {
      .norm = NORM_LAYER,
      .act = ACT_GELU,
      .traits = ARCH_ENCODER | ARCH_NORM_AFTER | ARCH_NO_ROPE | ARCH_ALIBI,
-     .needs = ENCODER_NEEDS | SLOT_BIT(SLOT_TOKEN_TYPES),
-     .may = QKV | GATED | QK_NORMS | SLOT_BIT(SLOT_ATTN_POST_NORM_2) | SLOT_BIT(SLOT_CLS),
+     .needs = ENCODER_NEEDS | WEIGHT_BIT(WEIGHT_TOKEN_TYPES),
+     .may = QKV | GATED | QK_NORMS | WEIGHT_BIT(WEIGHT_ATTN_POST_NORM_2) | WEIGHT_BIT(WEIGHT_CLS),
      .names = jina_bert_names},
     {.name = "nomic-bert",
      .hf = {"NomicBertModel"},
@@ -471,7 +475,7 @@ static const struct arch architectures[] = {
      .rope_hf = ROPE_NEOX,
      .traits = ARCH_ENCODER | ARCH_NORM_AFTER,
      .needs = ENCODER_NEEDS,
-     .may = QKV | GATED | SLOT_BIT(SLOT_TOKEN_TYPES),
+     .may = QKV | GATED | WEIGHT_BIT(WEIGHT_TOKEN_TYPES),
      .names = nomic_bert_names},
     {.name = "nomic-bert-moe",
      .norm = NORM_LAYER,
@@ -481,7 +485,7 @@ static const struct arch architectures[] = {
      .gating = GATING_SOFTMAX,
      .traits = ARCH_ENCODER | ARCH_NORM_AFTER | ARCH_NO_GATE,
      .needs = ENCODER_NEEDS,
-     .may = QKV | PLAIN_FFN | EXPERTS | SLOT_BIT(SLOT_TOKEN_TYPES),
+     .may = QKV | PLAIN_FFN | EXPERTS | WEIGHT_BIT(WEIGHT_TOKEN_TYPES),
      .names = nomic_bert_names},
     {.name = "modern-bert",
      .hf = {"ModernBertModel", "ModernBertForMaskedLM", "ModernBertForSequenceClassification"},
@@ -493,9 +497,10 @@ static const struct arch architectures[] = {
      .swa_freq_base = 10000.0f,
      .traits = ARCH_ENCODER | ARCH_SWA_OWN_ROPE | ARCH_SWA_SYMMETRIC | ARCH_SWA_DENSE_FIRST |
                ARCH_CLS_MEAN_GELU,
-     .needs = ENDS | FFN_NORM | SLOT_BIT(SLOT_EMBD_NORM) | SLOT_BIT(SLOT_ATTN_OUT) |
-              SLOT_BIT(SLOT_ATTN_QKV) | SLOT_BIT(SLOT_FFN_GATE_UP) | SLOT_BIT(SLOT_FFN_DOWN),
-     .may = QKV | GATED | SLOT_BIT(SLOT_ATTN_NORM) | CLASSIFIER | SLOT_BIT(SLOT_CLS_NORM),
+     .needs = ENDS | FFN_NORM | WEIGHT_BIT(WEIGHT_EMBD_NORM) | WEIGHT_BIT(WEIGHT_ATTN_OUT) |
+              WEIGHT_BIT(WEIGHT_ATTN_QKV) | WEIGHT_BIT(WEIGHT_FFN_GATE_UP) |
+              WEIGHT_BIT(WEIGHT_FFN_DOWN),
+     .may = QKV | GATED | WEIGHT_BIT(WEIGHT_ATTN_NORM) | CLASSIFIER | WEIGHT_BIT(WEIGHT_CLS_NORM),
      .names = modern_bert_names},
     {.name = "gemma-embedding",
      .hf = {"Gemma3TextModel"},
@@ -583,10 +588,10 @@ const struct arch *arch_by_model_type(struct slice type)
     return NULL;
 }
 
-const struct slot_name *arch_slot_name(const struct arch *arch, enum slot slot)
+const struct weight_name *arch_weight_name(const struct arch *arch, enum weight_id id)
 {
-    for (const struct slot_name *n = arch->names; n && n->slot != SLOT_COUNT; n++)
-        if (n->slot == slot)
+    for (const struct weight_name *n = arch->names; n && n->id != WEIGHT_COUNT; n++)
+        if (n->id == id)
             return n;
-    return &usual_names[slot];
+    return &usual_names[id];
 }

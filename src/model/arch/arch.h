@@ -9,61 +9,63 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A place a weight can go. Each may have a weight and a bias; which of them a
+/* The weights that models have. Each may have a bias beside it; which of them a
  * file must have is the architecture's business. */
-enum slot {
-    SLOT_TOKEN_EMBD,
-    SLOT_TOKEN_TYPES,
-    SLOT_POSITION_EMBD,
-    SLOT_EMBD_NORM,
-    SLOT_OUTPUT_NORM,
-    SLOT_OUTPUT,
-    SLOT_ROPE_FREQS,
-    SLOT_ROPE_LONG,
-    SLOT_ROPE_SHORT,
-    SLOT_CLS,
-    SLOT_CLS_NORM,
-    SLOT_CLS_OUT,
-    SLOT_DENSE_1, /* of pooled vectors */
-    SLOT_DENSE_2,
-    SLOT_N_GLOBAL,
+enum weight_id {
+    WEIGHT_TOKEN_EMBD,
+    WEIGHT_TOKEN_TYPES,
+    WEIGHT_POSITION_EMBD,
+    WEIGHT_EMBD_NORM,
+    WEIGHT_OUTPUT_NORM,
+    WEIGHT_OUTPUT,
+    WEIGHT_ROPE_FREQS,
+    WEIGHT_ROPE_LONG,
+    WEIGHT_ROPE_SHORT,
+    WEIGHT_CLS,
+    WEIGHT_CLS_NORM,
+    WEIGHT_CLS_OUT,
+    WEIGHT_DENSE_1, /* of pooled vectors */
+    WEIGHT_DENSE_2,
+    WEIGHT_N_GLOBAL,
     /* one set per layer */
-    SLOT_ATTN_NORM = SLOT_N_GLOBAL,
-    SLOT_ATTN_Q,
-    SLOT_ATTN_K,
-    SLOT_ATTN_V,
-    SLOT_ATTN_QKV, /* the three above, one after the other */
-    SLOT_ATTN_OUT,
-    SLOT_ATTN_Q_NORM,
-    SLOT_ATTN_K_NORM,
-    SLOT_ATTN_SINKS,
-    SLOT_ATTN_POST_NORM,   /* after the attention's output projection */
-    SLOT_ATTN_POST_NORM_2, /* after one more addition of the layer's input */
-    SLOT_FFN_NORM,
-    SLOT_FFN_GATE,
-    SLOT_FFN_UP,
-    SLOT_FFN_GATE_UP, /* gate rows, then up rows */
-    SLOT_FFN_DOWN,
-    SLOT_FFN_POST_NORM,
-    SLOT_ROUTER,
-    SLOT_ROUTER_BIAS, /* added to choose experts, not to weigh them */
-    SLOT_GATE_EXPS,
-    SLOT_UP_EXPS,
-    SLOT_GATE_UP_EXPS,
-    SLOT_DOWN_EXPS,
-    SLOT_SHARED_ROUTER,
-    SLOT_GATE_SHARED,
-    SLOT_UP_SHARED,
-    SLOT_DOWN_SHARED,
-    SLOT_COUNT
+    WEIGHT_ATTN_NORM = WEIGHT_N_GLOBAL,
+    WEIGHT_ATTN_Q,
+    WEIGHT_ATTN_K,
+    WEIGHT_ATTN_V,
+    WEIGHT_ATTN_QKV, /* the three above, one after the other */
+    WEIGHT_ATTN_OUT,
+    WEIGHT_ATTN_Q_NORM,
+    WEIGHT_ATTN_K_NORM,
+    WEIGHT_ATTN_SINKS,
+    WEIGHT_ATTN_POST_NORM,   /* after the attention's output projection */
+    WEIGHT_ATTN_POST_NORM_2, /* after one more addition of the layer's input */
+    WEIGHT_FFN_NORM,
+    WEIGHT_FFN_GATE,
+    WEIGHT_FFN_UP,
+    WEIGHT_FFN_GATE_UP, /* gate rows, then up rows */
+    WEIGHT_FFN_DOWN,
+    WEIGHT_FFN_POST_NORM,
+    WEIGHT_ROUTER,
+    WEIGHT_ROUTER_BIAS, /* added to choose experts, not to weigh them */
+    WEIGHT_GATE_EXPS,
+    WEIGHT_UP_EXPS,
+    WEIGHT_GATE_UP_EXPS,
+    WEIGHT_DOWN_EXPS,
+    WEIGHT_SHARED_ROUTER,
+    WEIGHT_GATE_SHARED,
+    WEIGHT_UP_SHARED,
+    WEIGHT_DOWN_SHARED,
+    WEIGHT_COUNT
 };
 
-#define SLOT_BIT(slot) (UINT64_C(1) << (slot))
+_Static_assert(WEIGHT_COUNT <= 64, "sets of weights are 64 bits");
 
-/* How a slot is called: in GGUF "blk.N.NAME", in a folder "model.layers.N.NAME"
+#define WEIGHT_BIT(id) (UINT64_C(1) << (id))
+
+/* How a weight is called: in GGUF "blk.N.NAME", in a folder "model.layers.N.NAME"
  * ("{e}" stands for an expert's number); alternatives separated by '|'. */
-struct slot_name {
-    enum slot slot;
+struct weight_name {
+    enum weight_id id;
     const char *gguf, *hf;
 };
 
@@ -108,16 +110,16 @@ struct arch {
     enum activation act;
     enum gating gating;
     uint32_t traits;
-    uint64_t needs;      /* slots that must be there (biases never must) */
-    uint64_t may;        /* slots that may be */
+    uint64_t needs;      /* weights that must be there (biases never must) */
+    uint64_t may;        /* weights that may be */
     int32_t swa_period;  /* default pattern; 0: no sliding window */
     int32_t swa_window;  /* where the file says none; 0: none then */
     int32_t swa_layers;  /* the size (by layers) that alone has windows; 0: all have */
     float swa_freq_base; /* rope of sliding layers where the file says none; 0: as the others */
-    int32_t wide_query_layers;     /* the size (by layers) whose attention scale goes by
-                                    * n_embd / n_heads, not by the head's width; 0: none */
-    int32_t no_rope_step;          /* every n-th layer has no rope; 0: none */
-    const struct slot_name *names; /* where the usual ones do not hold; ends with NULLs */
+    int32_t wide_query_layers;       /* the size (by layers) whose attention scale goes by
+                                      * n_embd / n_heads, not by the head's width; 0: none */
+    int32_t no_rope_step;            /* every n-th layer has no rope; 0: none */
+    const struct weight_name *names; /* where the usual ones do not hold; ends with NULLs */
 };
 
 /* NULL when unknown. */
@@ -128,7 +130,7 @@ const struct arch *arch_by_model_type(struct slice type);
 size_t arch_count(void);
 const struct arch *arch_at(size_t i);
 
-/* The architecture's names of a slot; always there, a part may be NULL. */
-const struct slot_name *arch_slot_name(const struct arch *arch, enum slot slot);
+/* The architecture's names of a weight; always there, a part may be NULL. */
+const struct weight_name *arch_weight_name(const struct arch *arch, enum weight_id id);
 
 #endif
