@@ -106,7 +106,7 @@ bool api_http_settings(struct api *api, struct http_settings *out, struct error 
         char *end;
         long n = port && *port ? strtol(port, &end, 10) : 8080;
         if (port && *port && (*end || n < 0 || n > 65535))
-            return error_set(err, ERR_INVALID, "AIP_HTTP_PORT=%s is no port", port);
+            return error_set(err, ERR_INVALID, "AIP_HTTP_PORT=%s is not a port", port);
         out->port = (int32_t)n;
     }
     if (strcmp(http->cors_origins ? http->cors_origins : "*", "*") == 0 && http->api_keys.n == 0)

@@ -113,8 +113,9 @@ static void write_text(FILE *out, bool color, enum log_level level, const char *
 {
     const struct log_settings *s = &logger.settings;
     struct str line = {0};
-    if (color)
-        str_append_text(&line, level_looks[level].color);
+    if (color) /* whatever bar stands on the terminal's line makes room */
+        str_append_format(&line, "%s%s", isatty(fileno(out)) ? "\r\x1b[K" : "",
+                          level_looks[level].color);
     if (s->timestamps) {
         uint64_t us = clock_monotonic_us() - logger.start_us;
         str_append_format(&line, "%" PRIu64 ".%02d.%03d.%03d ", us / 60000000,

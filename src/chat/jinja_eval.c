@@ -1209,7 +1209,7 @@ static enum flow exec_one(struct jinja_run *run, const struct jinja_node *node)
     case NODE_CONTINUE:
         return FLOW_CONTINUE;
     default:
-        jinja_fail(run, "this is no statement");
+        jinja_fail(run, "this is not a statement");
         return FLOW_FAILED;
     }
 }

@@ -101,7 +101,7 @@ static bool add_recording(struct suite *suite, const char *path, struct error *e
         return false;
     suite->recordings[suite->n_recordings++] = recording;
     if (!json_is_array(recording))
-        return error_set(err, ERR_FORMAT, "%s: is no list of scenarios", path);
+        return error_set(err, ERR_FORMAT, "%s: is not a list of scenarios", path);
     const char *slash = strrchr(path, '/');
     bool numerics = strncmp(slash ? slash + 1 : path, "numerics", 8) == 0;
     size_t n = json_array_size(recording);
@@ -124,7 +124,7 @@ static bool keep_matching(struct suite *suite, struct error *err)
     if (!suite->only)
         return true;
     if (regcomp(&regex, suite->only, REG_EXTENDED | REG_NOSUB) != 0)
-        return error_set(err, ERR_INVALID, "--only %s: is no regular expression", suite->only);
+        return error_set(err, ERR_INVALID, "--only %s: is not a regular expression", suite->only);
     size_t n = 0;
     for (size_t i = 0; i < suite->n_jobs; i++) {
         const char *name = json_string_value(json_object_get(suite->jobs[i].scenario, "name"));
@@ -153,7 +153,8 @@ static bool take_option(struct suite *suite, const char *name, const char *value
         {"--record", &suite->record},
     };
     if (!value)
-        return error_set(err, ERR_INVALID, "%s: is unknown or wants a value; see --help", name);
+        return error_set(err, ERR_INVALID, "%s: is unknown or its value is missing; see --help",
+                         name);
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
         if (strcmp(name, texts[i].name) == 0) {
             *texts[i].field = value;
@@ -168,7 +169,7 @@ static bool take_option(struct suite *suite, const char *name, const char *value
         return (suite->settings.pending = load_pending(value, err)) != NULL;
     if (strcmp(name, "--by-design") == 0)
         return (suite->settings.by_design = json_parse_file(value, err)) != NULL;
-    return error_set(err, ERR_INVALID, "%s: there is no such option; see --help", name);
+    return error_set(err, ERR_INVALID, "%s: unknown option; see --help", name);
 }
 
 static bool take_args(struct suite *suite, int argc, char **argv, struct error *err)
@@ -217,7 +218,7 @@ static bool find_server_and_models(struct suite *suite, struct error *err)
         suite->settings.server = suite->server;
     }
     if (suite->settings.server && access(suite->settings.server, X_OK) != 0)
-        return error_set(err, ERR_NOT_FOUND, "%s: is no program; name one with --server",
+        return error_set(err, ERR_NOT_FOUND, "%s: is not a program; name one with --server",
                          suite->settings.server);
     if (suite->settings.models)
         return true;

@@ -54,7 +54,7 @@ static bool read_arguments(int argc, char **argv, struct settings *s, struct err
         } else if (!strcmp(argv[i], "check")) {
             s->check = true;
         } else {
-            return error_set(err, ERR_INVALID, "unknown argument '%s'; --help lists them", argv[i]);
+            return error_set(err, ERR_INVALID, "unknown option '%s'; --help lists all", argv[i]);
         }
     }
     return true;

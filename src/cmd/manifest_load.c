@@ -37,7 +37,7 @@ static bool add_shard(struct manifest *m, const char *folder, const char *name, 
         json_array_foreach(entries, i, entry)
         {
             if (!json_is_object(entry))
-                ok = error_set(err, ERR_FORMAT, "%s: entry %zu is no object", path, i + 1);
+                ok = error_set(err, ERR_FORMAT, "%s: entry %zu is not an object", path, i + 1);
             else if (json_object_set_new(entry, "shard", json_string(name)) != 0 ||
                      json_array_append(m->entries, entry) != 0)
                 ok = error_memory(err);

@@ -8,7 +8,7 @@ static const struct {
              {"route", "routes", "Routes"},
              {"field", "fields", "Fields of the native request"},
              {"member", "members", "Members of other bodies"},
-             {"behaviour", "behaviours", "Behaviour that is no option, route or field"}};
+             {"behaviour", "behaviours", "Behaviour that is not an option, route or field"}};
 enum { N_SORTS = sizeof sorts / sizeof *sorts };
 
 static const struct {

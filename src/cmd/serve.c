@@ -95,6 +95,7 @@ static void leave_loading(struct server *server)
     http_server_stop(server->http, 0);
     if (engine_state(server->engine) != ENGINE_LOADING)
         return;
+    log_info("stopped while the model was loading");
     log_close();
     _exit(0);
 }

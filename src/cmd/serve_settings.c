@@ -90,10 +90,10 @@ static bool set_cache_types(const struct context_options *from, struct context_s
                             struct error *err)
 {
     if (!dtype_from_name(from->cache_type_k, &to->type_k))
-        return error_set(err, ERR_INVALID, "--cache-type-k: '%s' is no cache type",
+        return error_set(err, ERR_INVALID, "--cache-type-k: '%s' is not a cache type",
                          from->cache_type_k);
     if (!dtype_from_name(from->cache_type_v, &to->type_v))
-        return error_set(err, ERR_INVALID, "--cache-type-v: '%s' is no cache type",
+        return error_set(err, ERR_INVALID, "--cache-type-v: '%s' is not a cache type",
                          from->cache_type_v);
     return true;
 }
@@ -103,7 +103,7 @@ static void fit_batch_to_embeddings(const struct options *options, struct contex
 {
     if (!options->context.embedding || context->n_batch <= context->n_ubatch)
         return;
-    log_warn("embeddings want an input in one physical batch: --batch-size %d is lowered to "
+    log_warn("embeddings need an input in one physical batch: --batch-size %d is lowered to "
              "--ubatch-size %d",
              (int)context->n_batch, (int)context->n_ubatch);
     context->n_batch = context->n_ubatch;

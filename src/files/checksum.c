@@ -58,7 +58,7 @@ bool checksum_verify(const char *path, const char *digest, struct error *err)
 {
     bool sha256 = is_hexadecimal(digest, SHA256_DIGITS);
     if (!sha256 && !is_hexadecimal(digest, GIT_DIGITS))
-        return error_set(err, ERR_INVALID, "'%s' is no checksum of a known kind", digest);
+        return error_set(err, ERR_INVALID, "'%s' is not a checksum of a known kind", digest);
     int fd;
     struct stat info;
     char actual[SHA256_DIGITS + 1];

@@ -52,7 +52,7 @@ static char *find_layer(const json_t *manifest, const char *url, struct error *e
         }
         return slice_duplicate(slice_of(digest + 7));
     }
-    error_set(err, ERR_NOT_FOUND, "%s: has no GGUF layer, so it is no model", url);
+    error_set(err, ERR_NOT_FOUND, "%s: has no GGUF layer, so it is not a model", url);
     return NULL;
 }
 

@@ -289,7 +289,7 @@ static bool place_tensor(struct reader *r, struct tensor_view *t, uint64_t offse
     uint64_t begin = data_start + offset; /* neither can be near 2^64, see align_up's callers */
     if (t->n_bytes > 0 && (begin > r->size || t->n_bytes > r->size - begin))
         return error_set(r->err, ERR_FORMAT,
-                         "%s: tensor '%s' wants bytes %" PRIu64 "..%" PRIu64
+                         "%s: tensor '%s' needs bytes %" PRIu64 "..%" PRIu64
                          " but the file ends at %zu; the download is probably incomplete",
                          r->path, t->name, begin, begin + t->n_bytes, r->size);
     t->data = t->n_bytes ? r->data + begin : NULL;
@@ -324,7 +324,7 @@ static bool read_header(struct reader *r, uint64_t *n_tensors, uint64_t *n_metas
 {
     uint32_t version;
     if (left(r) < 4 || memcmp(r->data, "GGUF", 4) != 0)
-        return error_set(r->err, ERR_FORMAT, "%s: is no GGUF file (its first bytes differ)",
+        return error_set(r->err, ERR_FORMAT, "%s: is not a GGUF file (its first bytes differ)",
                          r->path);
     r->at = 4;
     if (!read_u32(r, "the header", &version))

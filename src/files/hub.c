@@ -95,7 +95,7 @@ static bool read_tree(const char *base, const char *repo, const char *token,
         char *next = NULL;
         json_t *tree = download_json(url, token, NULL, &next, err);
         ok = json_is_array(tree) ||
-             (tree ? error_set(err, ERR_FORMAT, "%s: is no list of files", url) : false);
+             (tree ? error_set(err, ERR_FORMAT, "%s: is not a list of files", url) : false);
         for (size_t i = 0; ok && i < json_array_size(tree); i++)
             ok = add_entry(json_array_get(tree, i), files, err);
         json_decref(tree);

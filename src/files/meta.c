@@ -375,7 +375,7 @@ static bool override_value(const char *whole, const char *text, struct meta_over
         return true;
     }
     if (end == text || *end != '\0')
-        return error_set(err, ERR_INVALID, "'%s': '%s' is no %s", whole, text,
+        return error_set(err, ERR_INVALID, "'%s': '%s' is not of type %s", whole, text,
                          out->type == META_OVERRIDE_INT ? "integer" : "number");
     return true;
 }
@@ -385,10 +385,11 @@ bool meta_override_parse(const char *text, struct meta_override *out, struct err
     *out = (struct meta_override){0};
     const char *sign = strchr(text, '=');
     if (!sign || sign == text)
-        return error_set(err, ERR_INVALID,
-                         "'%s' is no metadata override; write KEY=TYPE:VALUE with TYPE one of int, "
-                         "float, bool, str",
-                         text);
+        return error_set(
+            err, ERR_INVALID,
+            "'%s' is not a metadata override; write KEY=TYPE:VALUE with TYPE one of int, "
+            "float, bool, str",
+            text);
     if (sign - text >= META_OVERRIDE_MAX)
         return error_set(err, ERR_LIMIT, "'%s': the key has more than %d bytes", text,
                          META_OVERRIDE_MAX - 1);

@@ -163,7 +163,7 @@ static bool refuse_foreign(const char *path, const char *start, size_t n, struct
         return error_set(err, ERR_FORMAT, "%s: is empty; the download has probably failed", path);
     if (n < 4)
         return error_set(err, ERR_FORMAT,
-                         "%s: is only %zu bytes long and no model; the download has probably "
+                         "%s: is only %zu bytes long and not a model; the download has probably "
                          "failed",
                          path, n);
     for (size_t i = 0; i < sizeof foreign / sizeof *foreign; i++)

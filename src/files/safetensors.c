@@ -70,7 +70,7 @@ static bool read_shape(struct parser *p, const json_t *shape, struct tensor_view
         const json_t *item = json_array_get(shape, n - 1 - k);
         json_int_t dim = json_integer_value(item);
         if (!json_is_integer(item) || dim < 0)
-            return damaged(p, t->name, "has a dimension that is no size");
+            return damaged(p, t->name, "has a dimension that is not a size");
         size_t place = k < TENSOR_MAX_DIMS ? k : TENSOR_MAX_DIMS - 1;
         int64_t most = dim ? INT64_MAX / 16 / dim : INT64_MAX;
         if (*n_items > (uint64_t)most || t->dims[place] > most)
@@ -107,12 +107,12 @@ static bool read_offsets(struct parser *p, const json_t *offsets, struct tensor_
     uint64_t want = n_items * dtype_info(t->dtype)->block_bytes;
     if (end - begin != want)
         return error_set(p->err, ERR_FORMAT,
-                         "%s: tensor '%s' has %" PRIu64 " bytes but its shape of %s wants %" PRIu64
+                         "%s: tensor '%s' has %" PRIu64 " bytes but its shape of %s needs %" PRIu64
                          "; the file is damaged",
                          p->path, t->name, end - begin, dtype_info(t->dtype)->name, want);
     if (end > p->size)
         return error_set(p->err, ERR_FORMAT,
-                         "%s: tensor '%s' wants bytes %" PRIu64 "..%" PRIu64
+                         "%s: tensor '%s' needs bytes %" PRIu64 "..%" PRIu64
                          " of the data but the file has only %zu; the download is probably "
                          "incomplete",
                          p->path, t->name, begin, end, p->size);
@@ -197,18 +197,18 @@ bool safetensors_parse_as(struct model_file *file, const char *path, const char 
         return false;
     if (size < 8)
         return error_set(err, ERR_FORMAT,
-                         "%s: is only %zu bytes long and no safetensors file; the download is "
+                         "%s: is only %zu bytes long and not a safetensors file; the download is "
                          "probably incomplete",
                          path, size);
     memcpy(&n_header, data, 8);
     if (n_header > HEADER_MAX)
         return error_set(err, ERR_FORMAT,
                          "%s: claims a header of %" PRIu64
-                         " bytes, more than the format allows; it is no safetensors file",
+                         " bytes, more than the format allows; it is not a safetensors file",
                          path, n_header);
     if (n_header > size - 8)
         return error_set(err, ERR_FORMAT,
-                         "%s: its header wants %" PRIu64
+                         "%s: its header needs %" PRIu64
                          " bytes but the file ends at %zu; the download is probably incomplete",
                          path, n_header, size);
     /* Duplicate names would silently hide tensors, so jansson is told to refuse
@@ -219,7 +219,7 @@ bool safetensors_parse_as(struct model_file *file, const char *path, const char 
     if (!json_is_object(header)) {
         json_decref(header);
         return error_set(err, ERR_FORMAT,
-                         "%s: its header is no JSON object%s%s; the file is damaged", path,
+                         "%s: its header is not a JSON object%s%s; the file is damaged", path,
                          header ? "" : ": ", header ? "" : why.text);
     }
     struct parser p = {.file = file,

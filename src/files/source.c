@@ -160,7 +160,7 @@ static bool fetch_url(const struct model_source *source, char **path, struct err
     struct gguf_name name = gguf_name_of(source->url);
     int n = name.count > 1 ? name.count : 1;
     if (strncmp(source->url, "http://", 7) != 0 && strncmp(source->url, "https://", 8) != 0)
-        return error_set(err, ERR_INVALID, "%s: is no http(s) URL", source->url);
+        return error_set(err, ERR_INVALID, "%s: is not an http(s) URL", source->url);
     bool ok = true;
     for (int i = 1; ok && i <= n; i++) {
         char *url =

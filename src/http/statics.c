@@ -51,7 +51,8 @@ bool statics_open(struct front *front, const char *folder, struct error *err)
     if (!root || stat(root, &info) != 0 || !S_ISDIR(info.st_mode)) {
         free(root);
         return error_set(err, ERR_NOT_FOUND,
-                         "static assets path not found: %s is no folder that can be read", folder);
+                         "static assets path not found: %s is not a folder that can be read",
+                         folder);
     }
     size_t len = strlen(root);
     if (len > 0 && root[len - 1] == '/')

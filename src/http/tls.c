@@ -33,13 +33,13 @@ static bool take_pair(struct tls *tls, const char *key_file, const char *cert_fi
     if (code == 0)
         code = gnutls_x509_privkey_import2(parsed_key, &key_pem, GNUTLS_X509_FMT_PEM, NULL, 0);
     if (code != 0) {
-        error_set(err, ERR_FORMAT, "TLS key %s is no private key in PEM without a password: %s",
+        error_set(err, ERR_FORMAT, "TLS key %s is not a private key in PEM without a password: %s",
                   key_file, gnutls_strerror(code));
         goto out;
     }
     code = gnutls_x509_crt_list_import2(&chain, &n_chain, &cert_pem, GNUTLS_X509_FMT_PEM, 0);
     if (code < 0 || n_chain == 0) {
-        error_set(err, ERR_FORMAT, "TLS certificate %s is no certificate in PEM: %s", cert_file,
+        error_set(err, ERR_FORMAT, "TLS certificate %s is not a certificate in PEM: %s", cert_file,
                   gnutls_strerror(code));
         goto out;
     }

@@ -31,9 +31,8 @@ bool matrix_check(struct matrix *w, size_t scales_bytes, size_t biases_bytes, st
     if (f->matrix->check && !f->matrix->check(w, scales_bytes, biases_bytes, err))
         return false;
     if (!bytes_of_row(w, &w->row_bytes))
-        return error_set(err, ERR_FORMAT,
-                         "rows of %d columns are no whole number of %s blocks (%d)", w->n_cols,
-                         f->info.name, f->info.block_len);
+        return error_set(err, ERR_FORMAT, "rows of %d columns do not divide into %s blocks (%d)",
+                         w->n_cols, f->info.name, f->info.block_len);
     size_t bytes;
     if (!mul_size(w->row_bytes, (size_t)w->n_rows, &bytes) ||
         !mul_size(bytes, (size_t)w->n_experts, &bytes) || bytes > w->n_bytes || !w->data)

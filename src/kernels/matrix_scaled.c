@@ -65,8 +65,8 @@ static bool check_scales(const struct matrix *w, size_t scales_bytes, size_t bia
         return error_set(err, ERR_FORMAT, "scales are stored as %s",
                          dtype_info(w->scale_dtype)->name);
     if (matrix_group(w) && w->n_cols % matrix_group(w))
-        return error_set(err, ERR_FORMAT, "%d columns are no whole number of groups of %d",
-                         w->n_cols, matrix_group(w));
+        return error_set(err, ERR_FORMAT, "%d columns do not divide into groups of %d", w->n_cols,
+                         matrix_group(w));
     size_t wanted;
     if (!w->scales || !scales_per_expert(w, &wanted) ||
         __builtin_mul_overflow(wanted, (size_t)w->n_experts, &wanted) ||

@@ -212,8 +212,8 @@ bool bind_vector(const struct binder *b, enum weight_id id, int32_t layer, const
     }
     if (!dtype_info(t->dtype)->can_decode || n % dtype_info(t->dtype)->block_len)
         return error_set(b->err, ERR_UNSUPPORTED,
-                         "%s: tensor '%s' is of type %s, which no vector is", b->source->path,
-                         t->name, dtype_info(t->dtype)->name);
+                         "%s: tensor '%s' is of type %s; it is not supported for vectors",
+                         b->source->path, t->name, dtype_info(t->dtype)->name);
     float *values = arena_alloc_array(b->arena, (size_t)n, sizeof *values);
     if (!values)
         return error_memory(b->err);

@@ -102,7 +102,7 @@ static bool bind_mlx(const struct binder *b, const char *base, const struct tens
         !int_setting(settings, "group_size", info->group_len, &m->group_size))
         return fails(b, base, "config.json's bits or group_size make no sense");
     if (n_cols % m->group_size || n_cols * m->bits % 32)
-        return fails(b, base, "its columns are no whole number of groups");
+        return fails(b, base, "its columns do not divide into groups");
     if (!scales_fit(weight, n_cols * m->bits / 32, n_rows, n_experts) ||
         !scales_fit(scales, n_cols / m->group_size, n_rows, n_experts))
         return error_set(b->err, ERR_FORMAT,

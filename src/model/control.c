@@ -24,9 +24,10 @@ static bool check_tensor(const char *path, const struct tensor_view *tensor, int
 {
     int32_t layer = layer_of(tensor->name);
     if (layer <= 0)
-        return error_set(err, ERR_FORMAT,
-                         "%s: tensor '%s' is no direction of a layer from 1 ('direction.1', ...)",
-                         path, tensor->name);
+        return error_set(
+            err, ERR_FORMAT,
+            "%s: tensor '%s' is not a direction of a layer from 1 ('direction.1', ...)", path,
+            tensor->name);
     if (tensor->dtype != DTYPE_F32 || tensor->n_dims != 1)
         return error_set(err, ERR_FORMAT, "%s: tensor '%s' must be one row of F32", path,
                          tensor->name);

@@ -377,7 +377,7 @@ static bool check_ranges(const struct hparams *h, struct error *err)
             return error_prefix(err, "layer %d", i);
         if (l->n_heads % l->n_kv_heads)
             return error_set(err, ERR_FORMAT,
-                             "attention.head_count %d is no multiple of head_count_kv %d",
+                             "attention.head_count %d is not a multiple of head_count_kv %d",
                              l->n_heads, l->n_kv_heads);
         if ((int64_t)l->n_heads * (h->head_dim_k > h->head_dim_v ? h->head_dim_k : h->head_dim_v) >
             WIDTH_MAX)

@@ -35,7 +35,8 @@ static bool read_pooling(const struct model_file *file, const json_t *module, st
     char name[128];
     enum pooling pooling;
     if (!folder || !*folder || *folder == '.' || strchr(folder, '/') || strlen(folder) > 64)
-        return error_set(err, ERR_FORMAT, "modules.json: the pooling's 'path' is no folder beside");
+        return error_set(err, ERR_FORMAT,
+                         "modules.json: the pooling's 'path' is not a folder beside");
     snprintf(name, sizeof name, "%s/config.json", folder);
     const json_t *config = model_file_json(file, name, err);
     if (!config)
@@ -68,7 +69,8 @@ static bool read_dense(const struct model_file *file, const json_t *module, stru
             return error_set(err, ERR_UNSUPPORTED, "%s: no activation but Identity is supported",
                              name);
         if (n < 1 || n > 1 << 24)
-            return error_set(err, ERR_FORMAT, "%s: 'out_features' is no width", name);
+            return error_set(err, ERR_FORMAT, "%s: 'out_features' must be between 1 and 16777216",
+                             name);
         h->n_dense[i] = (int32_t)n;
         return true;
     }

@@ -213,7 +213,7 @@ bool model_synthetic_write(const char *spec, const char *path, struct error *err
     void *memory =
         mmap(NULL, s.n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (s.mlx_bits) {
-        error_set(err, ERR_UNSUPPORTED, "an MLX-quantized model is no GGUF file");
+        error_set(err, ERR_UNSUPPORTED, "an MLX-quantized model is not a GGUF file");
         goto out;
     }
     if (memory == MAP_FAILED) {

@@ -104,5 +104,9 @@ bool options_help(const char *program, int width, struct str *out)
         }
         append_entry(out, o, columns);
     }
+    str_append_text(out, "\n----- options of mlxcel alone -----\n\n");
+    for (size_t i = 0; (o = option_at(i)); i++)
+        if (o->hidden)
+            append_entry(out, o, columns);
     return !out->failed;
 }

@@ -114,7 +114,8 @@ bool preset_apply(struct option_parser *p, const char *source, const char *key, 
     bool on;
     const struct option *o = find_key(key, &on);
     if (!o || o->type == OPT_ACTION || o->value2)
-        return option_warn(p, "%s: '%s' is no setting of this program and left out", source, key) ||
+        return option_warn(p, "%s: '%s' is not a setting of this program and left out", source,
+                           key) ||
                error_memory(err);
     struct option_use use = {.option = o, .source = source, .on = true};
     if (o->value) {

@@ -64,7 +64,7 @@ static const struct option rows[] = {
     {.names = "--spec-draft-backend-sampling", .names_off = "--no-spec-draft-backend-sampling",
      .env = "LLAMA_ARG_SPEC_DRAFT_BACKEND_SAMPLING", .fallback = "enabled", .type = OPT_REFUSED,
      .state = STATE_NOT_APPLICABLE, .inert = "*", .note = "there is no GPU to sample on",
-     .help = "Sample drafts on the GPU. There is none here; nothing changes."},
+     .help = "Sample drafts on the GPU. No effect: mlxcel runs on the CPU only."},
     {.names = "--spec-draft-device -devd --device-draft", .value = "<dev1,dev2,..>", .type = OPT_REFUSED,
      .state = STATE_NOT_APPLICABLE, .inert = "none",
      .note = "models run on the CPU; use none or leave the option out",

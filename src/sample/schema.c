@@ -789,7 +789,7 @@ static const char *visit_array(struct grammar_builder *b, const json_t *schema, 
     if (json_is_false(items))
         max = max < 0 || max > (int64_t)n ? (int64_t)n : max;
     if (max >= 0 && min > max)
-        return nothing(b, "no item may stand where minItems wants one");
+        return nothing(b, "no item may stand where minItems expects one");
     int64_t min_more = min > (int64_t)n ? min - (int64_t)n : 0;
     int64_t max_more = max < 0 ? -1 : max - (int64_t)n;
     if (tuple && !items && min_more == 0)

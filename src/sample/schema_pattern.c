@@ -230,7 +230,7 @@ static bool read_escaped_char(struct regex *r, uint32_t *c)
             end++;
         int digits = (int)(end - r->pos - 1);
         if (end >= r->text.len || digits < 1 || digits > 6)
-            return refuse(r, "\\u{...} wants up to six hexadecimal digits");
+            return refuse(r, "\\u{...} expects up to six hexadecimal digits");
         r->pos++;
         bool ok = read_hex(r, digits, c);
         r->pos++;

@@ -46,7 +46,7 @@ static bool read_vocab_object(const json_t *vocab, bool byte_tokens, struct entr
         entry.attr = byte ? TOKEN_BYTE : TOKEN_NORMAL;
         const json_t *id = json_object_iter_value(it);
         if (!json_is_integer(id))
-            return error_set(err, ERR_FORMAT, "model.vocab: the id of '%.*s' is no integer",
+            return error_set(err, ERR_FORMAT, "model.vocab: the id of '%.*s' is not an integer",
                              (int)(entry.text.len < 100 ? entry.text.len : 100), entry.text.data);
         if (!put(entries, json_integer_value(id), entry, err))
             return false;
@@ -62,10 +62,11 @@ static bool read_vocab_list(const json_t *vocab, bool byte_tokens, struct entrie
         const json_t *pair = json_array_get(vocab, i);
         const json_t *text = json_array_get(pair, 0), *score = json_array_get(pair, 1);
         if (!json_is_string(text) || !json_is_number(score))
-            return error_set(err, ERR_FORMAT, "model.vocab: item %zu is no [text, score]", i);
+            return error_set(err, ERR_FORMAT, "model.vocab: item %zu is not a [text, score]", i);
         struct entry entry = {.text = json_slice(text), .score = (float)json_number_value(score)};
         if (!isfinite(entry.score))
-            return error_set(err, ERR_FORMAT, "model.vocab: the score of item %zu is no number", i);
+            return error_set(err, ERR_FORMAT, "model.vocab: the score of item %zu is not a number",
+                             i);
         bool byte = byte_tokens && byte_token_value(entry.text) >= 0;
         entry.attr = byte ? TOKEN_BYTE : TOKEN_NORMAL;
         if (!put(entries, (json_int_t)i, entry, err))
@@ -158,7 +159,7 @@ static bool read_merge(const json_t *merge, size_t i, struct tokenizer *tok, str
         right = json_slice(json_array_get(merge, 1));
     }
     if (!left.len || !right.len)
-        return error_set(err, ERR_FORMAT, "model.merges: item %zu is no pair of texts", i);
+        return error_set(err, ERR_FORMAT, "model.merges: item %zu is not a pair of texts", i);
     return bpe_add_merge(tok, left, right, err);
 }
 

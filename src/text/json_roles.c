@@ -25,7 +25,8 @@ bool json_unsupported(const char *part, const json_t *node, struct error *err)
 static bool push_id(struct tokenizer *tok, bool before, json_int_t id, struct error *err)
 {
     if (id < 0 || id >= tok->n_vocab)
-        return error_set(err, ERR_FORMAT, "the post-processor names the id %lld, which is no token",
+        return error_set(err, ERR_FORMAT,
+                         "the post-processor names the id %lld, which is not a token",
                          (long long)id);
     bool ok = before ? VEC_PUSH(&tok->prefix, (int32_t)id) : VEC_PUSH(&tok->suffix, (int32_t)id);
     return ok || error_memory(err);

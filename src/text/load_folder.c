@@ -13,7 +13,7 @@ bool tokenizer_from_json(const json_t *root, const struct tokenizer_files *files
     tok->from_json = true;
     tok->partition.leftmost = true;
     if (!json_is_object(root))
-        return error_set(err, ERR_FORMAT, "is no JSON object");
+        return error_set(err, ERR_FORMAT, "is not a JSON object");
     return json_read_model(root, files, tok, err) &&
            json_read_normalizer(json_object_get(root, "normalizer"), &tok->normalizer, err) &&
            json_read_pre_tokenizer(json_object_get(root, "pre_tokenizer"), &tok->steps, err) &&

@@ -76,7 +76,7 @@ static float as_float(const struct field *f)
 static bool damaged(struct error *err)
 {
     return error_set(err, ERR_FORMAT,
-                     "is no SentencePiece model, or is damaged; download it again");
+                     "is not a SentencePiece model, or is damaged; download it again");
 }
 
 /* By the numbers of SentencePiece.Type. */

@@ -27,7 +27,7 @@ CASES = ("user", "system-user", "multi-turn", "no-generation-prompt", "tools", "
 # The server finds that this template cannot think and says so to it.
 NOT_THINKING = {"Apertus-8B-Instruct.jinja"}
 # Where the two differ and why: this engine escapes what format() joins; it is
-# stricter with names and attributes that are not there; a generator is no list.
+# stricter with names and attributes that are not there; a generator is not a list.
 KNOWN = {
     "meetkai-functionary-medium-v3.1.jinja": ("tools", "tools-system"),
     "CohereForAI-c4ai-command-r-plus-tool_use.jinja": ("tools", "tools-system"),

@@ -134,6 +134,18 @@ with server.Server("-c", "8192", path=tale) as s:
         time.sleep(0.01)
     check("a client that left is told as such", "ended=client-left" in s.log(), s.log())
 
+# Keys of a file with the line ends of Windows.
+with server.Server("-c", "512", "--api-key-file", paths["crlf_keys"], path=tale) as s:
+    host, port = s.address.removeprefix("http://").split(":")
+    for key, status in (("sesame", 200), ("open", 200), ("sesame\r", 401), ("sesam", 401)):
+        asked = http.client.HTTPConnection(host, int(port), timeout=60)
+        try:
+            asked.request("GET", "/props", headers={"Authorization": f"Bearer {key}"})
+            got = asked.getresponse().status
+        except ValueError:
+            got = 401  # a key with a line end cannot be sent
+        check(f"the key {key!r}", got == status, got)
+
 # -v explains a slow one.
 with server.Server("-c", "1024", "-v", path=tale) as s:
     s.complete(prompt="Once upon a time there was a fox.", n_predict=4)

@@ -603,7 +603,7 @@ static void urls_go_to_the_cache_or_where_the_path_says(void **state)
     source.url = "http://127.0.0.1:1/none.gguf";
     fetch_fails(&source, "--offline");
     source.url = "file:///etc/passwd";
-    fetch_fails(&source, "no http(s) URL");
+    fetch_fails(&source, "not an http(s) URL");
     hub_close(&hub);
 }
 

@@ -285,7 +285,7 @@ static const struct {
     {"{" TENSOR("w", "\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[-8,0]") "}", 8,
      "'w'|data_offsets"},
     {"{" TENSOR("w", "\"dtype\":\"F32\",\"shape\":[3],\"data_offsets\":[0,8]") "}", 8,
-     "'w'|wants 12"},
+     "'w'|needs 12"},
     {"{" TENSOR("w", "\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[4,12]") "}", 12,
      "'w'|hole"},
     {"{" TENSOR("v", "\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]") "," TENSOR(
@@ -312,7 +312,7 @@ static void malformed_headers_are_refused_with_their_fault(void **state)
     str_clear(&bytes);
     put_u64(&bytes, 100);
     free(scratch_write(folder, "model.safetensors", str_slice(&bytes)));
-    assert_refused(folder, "header wants 100|incomplete");
+    assert_refused(folder, "header needs 100|incomplete");
     str_free(&bytes);
     write_text(folder, "model.safetensors", "1234");
     assert_refused(folder, "only 4 bytes");

@@ -460,7 +460,7 @@ static const struct {
     {bad_block_length, "'w'|33|32"},
     {bad_offset, "'w'|offset 0|32"},
     {bad_huge_offset, "'w'|offset"},
-    {bad_end, "'w' wants bytes|incomplete"},
+    {bad_end, "'w' needs bytes|incomplete"},
     {text_ggml, "2023|GGUF"},
     {text_zip, "PyTorch"},
     {text_lfs, "git lfs pull"},

@@ -584,7 +584,7 @@ static void a_config_file_stands_below_the_environment(void **state)
     assert_int_equal(r.o.context.n_predict, 7);
     assert_false(r.o.http.endpoint_slots);
     assert_float_equal(r.o.sampling.temperature, 0.5, 0);
-    assert_true(warned(&r, "'c_unknown' is no setting"));
+    assert_true(warned(&r, "'c_unknown' is not a setting"));
     options_free(&r.o);
     write_file(config, "ctx-size = many\n");
     refused(parse_env(NO_WORDS, ENV(home)), "config.ini:1: ctx-size: 'many'");

@@ -599,7 +599,7 @@ static void an_unknown_part_of_a_tokenizer_json_is_refused_by_name(void **state)
          "impossible id"},
         {"{\"model\": {\"type\": \"BPE\", \"vocab\": {\"a\": 0, \"b\": 3000000}, \"merges\": []}}",
          "only 2 tokens"},
-        {"[]", "no JSON object"},
+        {"[]", "not a JSON object"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct error err = {0};
