@@ -76,6 +76,14 @@ static bool bind_qk_norm(const struct binder *b, enum weight_id id, int32_t laye
     return bind_norm(b, id, layer, n, out);
 }
 
+/* A matrix of a layer, to where the table of weights says. */
+static bool bind_matrix(const struct binder *b, enum weight_id id, int32_t i, int64_t n_rows,
+                        int64_t n_cols, int32_t n_experts, bool required, struct layer *l)
+{
+    return bind_linear(b, id, i, BIND_STACKED, n_rows, n_cols, n_experts, required,
+                       weight_linear(l, id));
+}
+
 /* ---- attention --------------------------------------------------------------------- */
 
 static bool bind_attention(const struct binder *b, int32_t i, const struct layer_hparams *lh,
@@ -89,15 +97,11 @@ static bool bind_attention(const struct binder *b, int32_t i, const struct layer
     bool fused = allows(b, WEIGHT_ATTN_QKV) && bind_has(b, WEIGHT_ATTN_QKV, i, BIND_STACKED);
     /* Where neither is there, the usual one is what is missing. */
     fused |= needs(b, WEIGHT_ATTN_QKV) && !bind_has(b, WEIGHT_ATTN_Q, i, BIND_STACKED);
-    bool ok =
-        fused
-            ? bind_linear(b, WEIGHT_ATTN_QKV, i, BIND_STACKED, n_q + n_k + n_v, h->n_embd, 1, true,
-                          &l->qkv)
-            : bind_linear(b, WEIGHT_ATTN_Q, i, BIND_STACKED, n_q, h->n_embd, 1, true, &l->q) &&
-                  bind_linear(b, WEIGHT_ATTN_K, i, BIND_STACKED, n_k, h->n_embd, 1, true, &l->k) &&
-                  bind_linear(b, WEIGHT_ATTN_V, i, BIND_STACKED, n_v, h->n_embd, 1, true, &l->v);
-    return ok &&
-           bind_linear(b, WEIGHT_ATTN_OUT, i, BIND_STACKED, h->n_embd, n_out, 1, true, &l->out) &&
+    bool ok = fused ? bind_matrix(b, WEIGHT_ATTN_QKV, i, n_q + n_k + n_v, h->n_embd, 1, true, l)
+                    : bind_matrix(b, WEIGHT_ATTN_Q, i, n_q, h->n_embd, 1, true, l) &&
+                          bind_matrix(b, WEIGHT_ATTN_K, i, n_k, h->n_embd, 1, true, l) &&
+                          bind_matrix(b, WEIGHT_ATTN_V, i, n_v, h->n_embd, 1, true, l);
+    return ok && bind_matrix(b, WEIGHT_ATTN_OUT, i, h->n_embd, n_out, 1, true, l) &&
            bind_qk_norm(b, WEIGHT_ATTN_Q_NORM, i, lh->n_heads, &l->q_norm, &l->q_norm_kind) &&
            bind_qk_norm(b, WEIGHT_ATTN_K_NORM, i, lh->n_kv_heads, &l->k_norm, &l->k_norm_kind) &&
            (!allows(b, WEIGHT_ATTN_SINKS) ||
@@ -113,26 +117,26 @@ static bool bind_ffn(const struct binder *b, int32_t i, int32_t n_ff, struct lay
     if (n_ff < 1)
         return error_set(b->err, ERR_FORMAT, "%s: layer %d: feed_forward_length is missing",
                          b->source->path, i);
-    if (!bind_linear(b, WEIGHT_FFN_DOWN, i, BIND_STACKED, h->n_embd, n_ff, 1, true, &l->down))
+    if (!bind_matrix(b, WEIGHT_FFN_DOWN, i, h->n_embd, n_ff, 1, true, l))
         return false;
     if (h->no_gate)
-        return bind_linear(b, WEIGHT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
+        return bind_matrix(b, WEIGHT_FFN_UP, i, n_ff, h->n_embd, 1, true, l);
     char name[BIND_NAME_MAX];
     const struct tensor_view *t =
         bind_find(b, WEIGHT_FFN_GATE_UP, i, BIND_STACKED, ".weight", name);
     bool has_gate = bind_has(b, WEIGHT_FFN_GATE, i, BIND_STACKED);
     bool fused = t ? t->dims[1] == 2 * (int64_t)n_ff : needs(b, WEIGHT_FFN_GATE_UP);
     if (fused && !has_gate)
-        return bind_linear(b, WEIGHT_FFN_GATE_UP, i, BIND_STACKED, 2 * (int64_t)n_ff, h->n_embd, 1,
-                           true, &l->gate_up);
-    return bind_linear(b, WEIGHT_FFN_GATE, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->gate) &&
-           bind_linear(b, WEIGHT_FFN_UP, i, BIND_STACKED, n_ff, h->n_embd, 1, true, &l->up);
+        return bind_matrix(b, WEIGHT_FFN_GATE_UP, i, 2 * (int64_t)n_ff, h->n_embd, 1, true, l);
+    return bind_matrix(b, WEIGHT_FFN_GATE, i, n_ff, h->n_embd, 1, true, l) &&
+           bind_matrix(b, WEIGHT_FFN_UP, i, n_ff, h->n_embd, 1, true, l);
 }
 
 static bool bind_experts(const struct binder *b, enum weight_id id, int32_t i, int64_t n_rows,
-                         int64_t n_cols, struct experts *out)
+                         int64_t n_cols, struct layer *l)
 {
     int32_t n = b->h->n_experts;
+    struct experts *out = weight_experts(l, id);
     *out = (struct experts){0};
     char name[BIND_NAME_MAX];
     bind_find(b, id, i, 0, ".weight", name);
@@ -159,15 +163,12 @@ static bool bind_shared_expert(const struct binder *b, int32_t i, struct layer *
                error_set(b->err, ERR_NOT_FOUND, "%s: layer %d has no shared expert",
                          b->source->path, i);
     int32_t n_ff = h->n_ff_shared ? h->n_ff_shared : h->layers[i].n_ff;
-    return bind_linear(b, WEIGHT_GATE_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
-                       &l->gate_shared) &&
-           bind_linear(b, WEIGHT_UP_SHARED, i, BIND_STACKED, n_ff, h->n_embd, 1, true,
-                       &l->up_shared) &&
-           bind_linear(b, WEIGHT_DOWN_SHARED, i, BIND_STACKED, h->n_embd, n_ff, 1, true,
-                       &l->down_shared) &&
+    return bind_matrix(b, WEIGHT_GATE_SHARED, i, n_ff, h->n_embd, 1, true, l) &&
+           bind_matrix(b, WEIGHT_UP_SHARED, i, n_ff, h->n_embd, 1, true, l) &&
+           bind_matrix(b, WEIGHT_DOWN_SHARED, i, h->n_embd, n_ff, 1, true, l) &&
            (!allows(b, WEIGHT_SHARED_ROUTER) ||
-            bind_linear(b, WEIGHT_SHARED_ROUTER, i, BIND_STACKED, 1, h->n_embd, 1,
-                        needs(b, WEIGHT_SHARED_ROUTER), &l->shared_router));
+            bind_matrix(b, WEIGHT_SHARED_ROUTER, i, 1, h->n_embd, 1, needs(b, WEIGHT_SHARED_ROUTER),
+                        l));
 }
 
 static bool bind_moe(const struct binder *b, int32_t i, struct layer *l)
@@ -178,21 +179,19 @@ static bool bind_moe(const struct binder *b, int32_t i, struct layer *l)
         return error_set(b->err, ERR_FORMAT,
                          "%s: layer %d has experts, but the hyperparameters know of none",
                          b->source->path, i);
-    if (!bind_linear(b, WEIGHT_ROUTER, i, BIND_STACKED, h->n_experts, h->n_embd, 1, true,
-                     &l->router) ||
+    if (!bind_matrix(b, WEIGHT_ROUTER, i, h->n_experts, h->n_embd, 1, true, l) ||
         !bind_vector(b, WEIGHT_ROUTER_BIAS, i, ".bias", h->n_experts, false, &l->router_bias) ||
-        !bind_experts(b, WEIGHT_DOWN_EXPS, i, h->n_embd, h->n_ff_exp, &l->down_exps))
+        !bind_experts(b, WEIGHT_DOWN_EXPS, i, h->n_embd, h->n_ff_exp, l))
         return false;
     char name[BIND_NAME_MAX];
     bool fused = bind_has(b, WEIGHT_GATE_UP_EXPS, i, BIND_STACKED) ||
                  (h->is_hf && bind_find(b, WEIGHT_GATE_UP_EXPS, i, BIND_STACKED, "_blocks", name));
     l->gate_up_interleaved = fused && h->swiglu_oai;
     bool gated = !h->no_gate;
-    bool ok = fused ? bind_experts(b, WEIGHT_GATE_UP_EXPS, i, 2 * (int64_t)h->n_ff_exp, h->n_embd,
-                                   &l->gate_up_exps)
-                    : (!gated || bind_experts(b, WEIGHT_GATE_EXPS, i, h->n_ff_exp, h->n_embd,
-                                              &l->gate_exps)) &&
-                          bind_experts(b, WEIGHT_UP_EXPS, i, h->n_ff_exp, h->n_embd, &l->up_exps);
+    bool ok = fused
+                  ? bind_experts(b, WEIGHT_GATE_UP_EXPS, i, 2 * (int64_t)h->n_ff_exp, h->n_embd, l)
+                  : (!gated || bind_experts(b, WEIGHT_GATE_EXPS, i, h->n_ff_exp, h->n_embd, l)) &&
+                        bind_experts(b, WEIGHT_UP_EXPS, i, h->n_ff_exp, h->n_embd, l);
     return ok && bind_shared_expert(b, i, l);
 }
 
@@ -221,8 +220,9 @@ static bool bind_layer(const struct binder *b, int32_t i, struct layer *l)
 /* ---- the whole -------------------------------------------------------------------------- */
 
 static bool bind_optional(const struct binder *b, enum weight_id id, int64_t n_rows, int64_t n_cols,
-                          struct linear *out)
+                          struct weights *w)
 {
+    struct linear *out = weight_global(w, id);
     *out = (struct linear){0};
     return !allows(b, id) ||
            bind_linear(b, id, BIND_GLOBAL, BIND_STACKED, n_rows, n_cols, 1, needs(b, id), out);
@@ -253,7 +253,7 @@ static bool bind_output(const struct binder *b, struct weights *w)
         h->arch->traits & ARCH_MUST_TIE ||
         (h->is_hf && json_is_true(json_object_get(b->source->config, "tie_word_embeddings")));
     if (!tie && !bind_linear(b, WEIGHT_OUTPUT, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1,
-                             needs(b, WEIGHT_OUTPUT) && !h->is_hf, &w->output))
+                             needs(b, WEIGHT_OUTPUT) && !h->is_hf, weight_global(w, WEIGHT_OUTPUT)))
         return false;
     if (!is_bound(&w->output)) {
         w->output.matrix = w->token_embd.matrix;
@@ -300,17 +300,16 @@ static bool bind_heads(const struct binder *b, struct weights *w)
     if (n_labels > n_embd)
         return error_set(b->err, ERR_FORMAT, "%s: a classifier of %" PRId64 " labels; at most %d",
                          b->source->path, n_labels, h->n_embd);
-    if (!bind_optional(b, WEIGHT_CLS, n_cls, n_embd, &w->cls) ||
+    if (!bind_optional(b, WEIGHT_CLS, n_cls, n_embd, w) ||
         !bind_norm(b, WEIGHT_CLS_NORM, BIND_GLOBAL, n_embd, &w->cls_norm) ||
-        !bind_optional(b, WEIGHT_CLS_OUT, n_labels, n_embd, &w->cls_out))
+        !bind_optional(b, WEIGHT_CLS_OUT, n_labels, n_embd, w))
         return false;
     if (h->yes_no[0] >= 0 && !bind_yes_no(b, w))
         return false;
     int64_t n_first = h->n_dense[0] ? h->n_dense[0] : n_embd;
     int64_t n_second = h->n_dense[1] ? h->n_dense[1] : n_embd;
-    if (!bind_optional(b, WEIGHT_DENSE_1, n_first, n_embd, &w->dense[0]) ||
-        !bind_optional(b, WEIGHT_DENSE_2, n_second, is_bound(&w->dense[0]) ? n_first : n_embd,
-                       &w->dense[1]))
+    if (!bind_optional(b, WEIGHT_DENSE_1, n_first, n_embd, w) ||
+        !bind_optional(b, WEIGHT_DENSE_2, n_second, is_bound(&w->dense[0]) ? n_first : n_embd, w))
         return false;
     for (int i = 0; i < 2; i++)
         if (h->is_hf && h->n_dense[i] && !is_bound(&w->dense[i]))
@@ -330,12 +329,12 @@ static bool bind_globals(const struct binder *b, struct weights *w)
     int64_t n_freqs = h->n_rot / 2;
     if (!find_vocab(b, w) ||
         !bind_linear(b, WEIGHT_TOKEN_EMBD, BIND_GLOBAL, BIND_STACKED, w->n_vocab, h->n_embd, 1,
-                     true, &w->token_embd) ||
+                     true, weight_global(w, WEIGHT_TOKEN_EMBD)) ||
         !bind_output(b, w) ||
         !bind_norm(b, WEIGHT_EMBD_NORM, BIND_GLOBAL, h->n_embd, &w->embd_norm) ||
         !bind_norm(b, WEIGHT_OUTPUT_NORM, BIND_GLOBAL, h->n_embd, &w->output_norm) ||
         !bind_optional(b, WEIGHT_POSITION_EMBD, (int64_t)h->n_ctx_train + h->n_pos_offset,
-                       h->n_embd, &w->position_embd) ||
+                       h->n_embd, w) ||
         !bind_heads(b, w))
         return false;
     if (allows(b, WEIGHT_TOKEN_TYPES)) {
@@ -343,7 +342,7 @@ static bool bind_globals(const struct binder *b, struct weights *w)
         const struct tensor_view *t =
             bind_find(b, WEIGHT_TOKEN_TYPES, BIND_GLOBAL, BIND_STACKED, ".weight", name);
         int64_t n = t && t->dims[1] > 0 && t->dims[1] < 1 << 16 ? t->dims[1] : 1;
-        if (!bind_optional(b, WEIGHT_TOKEN_TYPES, n, h->n_embd, &w->token_types))
+        if (!bind_optional(b, WEIGHT_TOKEN_TYPES, n, h->n_embd, w))
             return false;
     }
     return (!allows(b, WEIGHT_ROPE_FREQS) ||
@@ -378,105 +377,6 @@ bool weights_bind(const struct tensor_source *source, const struct hparams *h, s
         if (!bind_layer(&b, i, &w->layers[i]))
             return false;
     return true;
-}
-
-/* ---- repacking ---------------------------------------------------------------------------- */
-
-typedef bool (*linear_fn)(struct linear *l, void *arg);
-
-static bool each_expert(struct experts *x, int32_t n, linear_fn fn, void *arg)
-{
-    if (is_bound(&x->stacked))
-        return fn(&x->stacked, arg);
-    for (int32_t e = 0; x->each && e < n; e++)
-        if (!fn(&x->each[e], arg))
-            return false;
-    return true;
-}
-
-/* Every matrix that is multiplied with. */
-static bool each_linear(struct weights *w, const struct hparams *h, linear_fn fn, void *arg)
-{
-    for (int32_t i = 0; w->layers && i < h->n_layers; i++) {
-        struct layer *l = &w->layers[i];
-        struct linear *all[] = {
-            &l->qkv, &l->q,    &l->k,      &l->v,           &l->out,       &l->gate_up,    &l->gate,
-            &l->up,  &l->down, &l->router, &l->gate_shared, &l->up_shared, &l->down_shared};
-        for (size_t k = 0; k < sizeof all / sizeof *all; k++)
-            if (is_bound(all[k]) && !fn(all[k], arg))
-                return false;
-        if (!each_expert(&l->gate_exps, h->n_experts, fn, arg) ||
-            !each_expert(&l->up_exps, h->n_experts, fn, arg) ||
-            !each_expert(&l->gate_up_exps, h->n_experts, fn, arg) ||
-            !each_expert(&l->down_exps, h->n_experts, fn, arg))
-            return false;
-    }
-    struct linear *heads[] = {&w->dense[0], &w->dense[1], &w->output};
-    for (size_t k = 0; k < sizeof heads / sizeof *heads; k++)
-        if (is_bound(heads[k]) && !fn(heads[k], arg))
-            return false;
-    return true;
-}
-
-struct prepare_arg {
-    const struct model_file *file; /* NULL: weights that are in memory anyway */
-    struct worker_pool *pool;
-    struct error *err;
-    atomic_int *progress; /* or NULL */
-    size_t n, n_done;
-};
-
-/* A packed matrix is a copy: the mapped original need not stay in memory. */
-static void release_original(const struct model_file *file, const struct matrix *w)
-{
-    for (size_t i = 0; i < model_file_n_tensors(file); i++) {
-        const struct tensor_view *t = model_file_tensor_at(file, i);
-        const char *begin = t->data, *data = w->data;
-        if (data >= begin && data < begin + t->n_bytes) {
-            model_file_release(file, t);
-            return;
-        }
-    }
-}
-
-static bool prepare_one(struct linear *l, void *arg)
-{
-    struct prepare_arg *p = arg;
-    if (!matrix_prepare(&l->matrix, p->pool, p->err))
-        return false;
-    if (p->file && l->matrix.packed)
-        release_original(p->file, &l->matrix);
-    p->n_done++;
-    if (p->progress)
-        atomic_store(p->progress, (int)(1000 * p->n_done / p->n));
-    return true;
-}
-
-static bool count_one(struct linear *l, void *arg)
-{
-    (void)l;
-    ++*(size_t *)arg;
-    return true;
-}
-
-bool weights_prepare(struct weights *w, const struct hparams *h, const struct model_file *file,
-                     struct worker_pool *pool, atomic_int *progress, struct error *err)
-{
-    struct prepare_arg arg = {file, pool, err, progress, 0, 0};
-    each_linear(w, h, count_one, &arg.n);
-    return each_linear(w, h, prepare_one, &arg);
-}
-
-static bool release_one(struct linear *l, void *arg)
-{
-    (void)arg;
-    matrix_release(&l->matrix);
-    return true;
-}
-
-void weights_release(struct weights *w, const struct hparams *h)
-{
-    each_linear(w, h, release_one, NULL);
 }
 
 /* ---- --check-tensors ------------------------------------------------------------------------ */

@@ -76,6 +76,15 @@ static inline bool is_bound(const struct linear *l)
     return l->matrix.n_rows != 0;
 }
 
+/* ---- the table of matrices (weights_table.c) --------------------------------
+ * Binding asks it where a matrix goes, and repacking, counting and releasing go through it:
+ * a matrix that has no row cannot be bound, so none is forgotten. */
+
+/* Asserts that the id has such a place. */
+struct linear *weight_global(struct weights *w, enum weight_id id);
+struct linear *weight_linear(struct layer *l, enum weight_id id);
+struct experts *weight_experts(struct layer *l, enum weight_id id);
+
 /* Find, check and bind all tensors. Fails naming the tensor. */
 bool weights_bind(const struct tensor_source *source, const struct hparams *h, struct arena *arena,
                   struct weights *out, struct error *err);
