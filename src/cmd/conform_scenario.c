@@ -333,7 +333,7 @@ static const json_t *expected_end(const struct run *run)
         const char *scenario = json_string_value(json_object_get(entry, "scenario"));
         const char *step = json_string_value(json_object_get(entry, "step"));
         if (scenario && step && strcmp(scenario, run->name) == 0 && strcmp(step, "end") == 0)
-            return json_object_get(entry, "exit_code");
+            return json_object_get(json_object_get(entry, "response"), "exit_code");
     }
     return json_object_get(run->scenario, "exit_code");
 }
