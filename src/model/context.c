@@ -272,6 +272,7 @@ bool context_create(const struct model *model, const struct context_settings *se
     if (!ctx)
         return error_memory(err);
     ctx->model = model;
+    ctx->ops = &compute_cpu;
     ctx->settings = settings ? *settings : context_settings_default();
     if (!ctx->settings.pool_batch)
         ctx->settings.pool_batch = ctx->settings.pool;

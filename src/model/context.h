@@ -2,6 +2,7 @@
 #ifndef MLXCEL_MODEL_CONTEXT_H
 #define MLXCEL_MODEL_CONTEXT_H
 
+#include "compute/compute.h"
 #include "model/kv.h"
 #include "model/weights.h"
 
@@ -56,6 +57,8 @@ struct model_context {
         float *rows;         /* [n_layers][n_embd]; NULL: none */
         int32_t first, last; /* layers that have one, both included */
     } control;
+    const struct compute_ops *ops; /* the processor's, unless a test wraps them */
+    void *ops_state;
     const struct worker_pool *entered; /* by the thread that decodes */
     bool (*should_abort)(void *);
     void *abort_arg;
@@ -87,10 +90,23 @@ static inline bool is_encoder(const struct model *m)
 struct pass {
     struct model_context *ctx; /* the model, scratch, the cache, control vectors */
     const struct ubatch *u;    /* the rows; NULL behind the layers, for pooled vectors */
-    struct worker_pool *pool;
+    struct compute *compute;   /* what it is computed on */
 };
 
 /* ---- blocks of the forward pass (forward.c, blocks/) ------------------------ */
+
+/* n rows of n_embd. */
+static inline struct tensor stream_rows(const struct pass *pass, float *data, size_t n)
+{
+    size_t n_embd = (size_t)pass->ctx->model->h.n_embd;
+    return rows_of(data, n, n_embd, n_embd);
+}
+
+static inline struct tensor stream_input(const struct pass *pass, const float *data, size_t n)
+{
+    size_t n_embd = (size_t)pass->ctx->model->h.n_embd;
+    return input_rows(data, n, n_embd, n_embd);
+}
 
 /* y[i] = norm(x[i]) for n rows of n_embd; y may be x. A norm without a weight
  * has ones, and no bias. */
@@ -122,9 +138,6 @@ void pool_rows(const struct pass *pass);
  * there are none. */
 bool dense_rows(const struct pass *pass, float *x, size_t n);
 bool pool_finish(const struct pass *pass, struct error *err);
-
-/* Rows [begin, end) of some work, on the pool when there is enough of it. */
-void each_row(struct worker_pool *pool, size_t n, size_t row_cost, worker_items_fn fn, void *arg);
 
 /* The rotation parameters of a context (rope.c). */
 void context_rope(struct model_context *ctx);

@@ -114,22 +114,6 @@ static bool number_outputs(struct model_context *ctx, const struct batch *b, str
     return ok || error_set(err, ERR_MEMORY, "no memory for the outputs of %d tokens", ctx->n_out);
 }
 
-struct logits_arg {
-    const struct hparams *h;
-    float *logits;
-};
-
-static void finish_logits(void *arg, size_t begin, size_t end, int32_t thread)
-{
-    (void)thread;
-    struct logits_arg *a = arg;
-    float *x = a->logits + begin;
-    if (a->h->logit_scale != 1.0f)
-        vec_scale(x, a->h->logit_scale, end - begin, x);
-    if (a->h->final_soft_cap > 0.0f)
-        soft_cap(x, a->h->final_soft_cap, end - begin, x);
-}
-
 /* The ubatch's hidden states become logits, embeddings or pooled vectors;
  * done counts the outputs before it. */
 static bool collect(const struct pass *pass, int32_t done, struct error *err)
@@ -153,10 +137,9 @@ static bool collect(const struct pass *pass, int32_t done, struct error *err)
     struct linear_term output = {&ctx->model->w.output, logits, n_vocab, false};
     if (!linear_many(pass, &output, 1, ctx->s.x, n_embd, n))
         return error_memory(err);
-    if (h->logit_scale != 1.0f || h->final_soft_cap > 0.0f) {
-        struct logits_arg a = {h, logits};
-        each_row(pass->pool, n * n_vocab, 16, finish_logits, &a);
-    }
+    if (h->logit_scale != 1.0f || h->final_soft_cap > 0.0f)
+        pass->compute->ops->cap(pass->compute, h->logit_scale, h->final_soft_cap,
+                                rows_of(logits, n, n_vocab, n_vocab));
     return true;
 }
 
@@ -198,6 +181,7 @@ static bool run(struct model_context *ctx, const struct batch *b, struct error *
         worker_pool_enter(pool);
         ctx->entered = pool;
     }
+    struct compute compute = {ctx->ops, pool, ctx->ops_state};
     size_t n_embd = (size_t)ctx->model->h.n_embd;
     int32_t done = 0, end;
     for (int32_t first = 0; first < b->n_tokens; first = end) {
@@ -212,7 +196,7 @@ static bool run(struct model_context *ctx, const struct batch *b, struct error *
                            .wide = b->wide ? b->wide + first : NULL,
                            .cell = {ctx->has_kv ? ctx->cell + first : NULL},
                            .out_rows = ctx->out_rows};
-        struct pass pass = {ctx, &u, pool};
+        struct pass pass = {ctx, &u, &compute};
         for (int32_t i = first; i < end; i++)
             if (ctx->out_of_row[i] >= 0)
                 ctx->out_rows[u.n_out++] = i - first;
@@ -230,7 +214,7 @@ static bool run(struct model_context *ctx, const struct batch *b, struct error *
             return false;
         done += u.n_out;
     }
-    const struct pass behind = {ctx, NULL, pool};
+    const struct pass behind = {ctx, NULL, &compute};
     return !ctx->pooled || pool_finish(&behind, err);
 }
 

@@ -4,7 +4,7 @@
 # their door (src/ROOM/ROOM.h; every header of base is a door).
 cd "$1" || exit 1
 failed=0
-awk -v rooms="base kernels files text model sample chat engine http options api cmd" '
+awk -v rooms="base kernels compute files text model sample chat engine http options api cmd" '
 BEGIN {
     n = split(rooms, names, " ")
     for (i = 1; i <= n; i++) height[names[i]] = i

@@ -2,8 +2,6 @@
 #include "model/blocks/linear.h"
 #include "model/context.h"
 
-#include <string.h>
-
 /* Where q, k and v of a token lie in its row of scratch. */
 struct qkv_layout {
     size_t n_q, n_k, n_v, stride;
@@ -30,75 +28,50 @@ static bool project(const struct pass *pass, const struct layer *l, const struct
                        (size_t)pass->ctx->model->h.n_embd, (size_t)pass->u->n);
 }
 
-struct finish_arg {
-    struct model_context *ctx;
-    const struct ubatch *u;
-    const struct layer *l;
-    struct qkv_layout at;
-    int32_t layer;
-};
-
-static void norm_heads(const struct model_context *ctx, const struct norm *norm,
-                       enum qk_norm_kind kind, float *x, size_t n_heads)
+static struct heads heads_of(const struct hparams *h, const struct norm *norm,
+                             enum qk_norm_kind kind, int32_t n)
 {
-    const struct hparams *h = &ctx->model->h;
-    size_t dim = (size_t)h->head_dim_k;
-    size_t n = kind == QK_NORM_WHOLE ? dim * n_heads : dim;
-    size_t rows = kind == QK_NORM_NONE ? 0 : kind == QK_NORM_WHOLE ? 1 : n_heads;
-    for (size_t i = 0; i < rows; i++) {
-        const float *w = norm->weight + (kind == QK_NORM_PER_HEAD ? i * dim : 0);
-        if (h->norm == NORM_RMS)
-            rms_norm(x + i * n, w, h->norm_eps, n, x + i * n);
-        else
-            layer_norm(x + i * n, w, norm->bias, h->norm_eps, n, x + i * n);
-    }
+    static const enum head_norm kinds[] = {[QK_NORM_NONE] = HEAD_NORM_NONE,
+                                           [QK_NORM_SHARED] = HEAD_NORM_SHARED,
+                                           [QK_NORM_PER_HEAD] = HEAD_NORM_PER_HEAD,
+                                           [QK_NORM_WHOLE] = HEAD_NORM_WHOLE};
+    return (struct heads){n,
+                          h->head_dim_k,
+                          {h->norm != NORM_RMS, norm->weight, norm->bias, h->norm_eps},
+                          kinds[kind]};
 }
 
-static void store(const struct model_context *ctx, const struct finish_arg *a, const float *k,
-                  const float *v, int32_t cell)
+static struct store_op store_of(const struct pass *pass, int32_t layer)
 {
-    const struct kv_cache *kv = &ctx->kv;
-    const struct kv_layer *l = &kv->layers[a->layer];
-    size_t dim_k = (size_t)kv->head_dim_k, dim_v = (size_t)kv->head_dim_v;
-    for (size_t i = 0; i < (size_t)l->n_kv_heads; i++) {
-        dtype_encode(kv->type_k, k + i * dim_k,
-                     l->k + i * l->k_head_bytes + (size_t)cell * kv->k_row_bytes, dim_k);
-        dtype_encode(kv->type_v, v + i * dim_v,
-                     l->v + i * l->v_head_bytes + (size_t)cell * kv->v_row_bytes, dim_v);
-    }
+    const struct kv_cache *kv = &pass->ctx->kv;
+    if (!pass->ctx->has_kv)
+        return (struct store_op){0};
+    const struct kv_layer *l = &kv->layers[layer];
+    return (struct store_op){
+        pass->u->cell[l->kind], kv->type_k,      kv->type_v,      l->k,           l->v,
+        kv->k_row_bytes,        l->k_head_bytes, kv->v_row_bytes, l->v_head_bytes};
 }
 
 /* What happens to each token's q, k and v between projection and attention. */
-static void finish_rows(void *arg, size_t begin, size_t end, int32_t thread)
+static void finish_heads(const struct pass *pass, int32_t layer, const struct qkv_layout *at)
 {
-    (void)thread;
-    struct finish_arg *a = arg;
-    const struct model_context *ctx = a->ctx;
-    const struct hparams *h = &ctx->model->h;
-    const struct layer_hparams *lh = &h->layers[a->layer];
-    size_t dim = (size_t)h->head_dim_k, n_rot = (size_t)h->n_rot;
-    const float *angles = lh->is_swa ? ctx->s.cos_sin_swa : ctx->s.cos_sin;
-    const int32_t *cells = a->u->cell[ctx->has_kv ? ctx->kv.layers[a->layer].kind : KV_ALL];
-    for (size_t i = begin; i < end; i++) {
-        float *q = ctx->s.qkv + i * a->at.stride;
-        float *k = q + a->at.n_q, *v = k + a->at.n_k;
-        for (size_t j = 0; h->clamp_qkv > 0.0f && j < a->at.n_q + a->at.n_k + a->at.n_v; j++)
-            q[j] = q[j] > h->clamp_qkv ? h->clamp_qkv : q[j] < -h->clamp_qkv ? -h->clamp_qkv : q[j];
-        if (!h->qk_norm_late) {
-            norm_heads(ctx, &a->l->q_norm, a->l->q_norm_kind, q, (size_t)lh->n_heads);
-            norm_heads(ctx, &a->l->k_norm, a->l->k_norm_kind, k, (size_t)lh->n_kv_heads);
-        }
-        if (lh->use_rope && n_rot) {
-            rope_apply(h->rope_kind, q, lh->n_heads, dim, h->n_rot, angles + i * n_rot);
-            rope_apply(h->rope_kind, k, lh->n_kv_heads, dim, h->n_rot, angles + i * n_rot);
-        }
-        if (h->qk_norm_late) {
-            norm_heads(ctx, &a->l->q_norm, a->l->q_norm_kind, q, (size_t)lh->n_heads);
-            norm_heads(ctx, &a->l->k_norm, a->l->k_norm_kind, k, (size_t)lh->n_kv_heads);
-        }
-        if (cells)
-            store(ctx, a, k, v, cells[i]);
-    }
+    const struct hparams *h = &pass->ctx->model->h;
+    const struct layer_hparams *lh = &h->layers[layer];
+    const struct layer *l = &pass->ctx->model->w.layers[layer];
+    const struct scratch *s = &pass->ctx->s;
+    size_t n = (size_t)pass->u->n, n_rot = (size_t)h->n_rot;
+    const struct heads_op op = {
+        .q = heads_of(h, &l->q_norm, l->q_norm_kind, lh->n_heads),
+        .k = heads_of(h, &l->k_norm, l->k_norm_kind, lh->n_kv_heads),
+        .dim_v = (size_t)h->head_dim_v,
+        .clamp = h->clamp_qkv,
+        .norms_late = h->qk_norm_late,
+        .rope = h->rope_kind,
+        .n_rot = lh->use_rope ? h->n_rot : 0,
+        .angles = rows_of(lh->is_swa ? s->cos_sin_swa : s->cos_sin, n, n_rot, n_rot),
+        .store = store_of(pass, layer)};
+    pass->compute->ops->heads(pass->compute, &op,
+                              rows_of(s->qkv, n, at->n_q + at->n_k + at->n_v, at->stride));
 }
 
 /* Blocks of cells that the attention kernel takes at once begin at multiples of
@@ -164,8 +137,7 @@ bool attention_block(const struct pass *pass, int32_t layer, const float *input,
     struct qkv_layout at = layout_of(ctx, layer);
     if (!project(pass, l, &at, input))
         return error_memory(err);
-    struct finish_arg finish = {ctx, u, l, at, layer};
-    each_row(pass->pool, (size_t)u->n, at.n_q + at.n_k + at.n_v, finish_rows, &finish);
+    finish_heads(pass, layer, &at);
 
     bool causal = ctx->settings.causal && h->causal;
     int32_t window = lh->is_swa ? h->n_swa : 0;
@@ -203,7 +175,9 @@ bool attention_block(const struct pass *pass, int32_t layer, const float *input,
         a.v_head_bytes = (size_t)h->head_dim_v * sizeof(float);
     }
     size_t n_runs = find_runs(ctx, u, causal, window, kind);
-    return attention(pass->pool, &a, ctx->runs, n_runs, ctx->s.qkv, at.stride, u->pos, ctx->s.attn,
-                     (size_t)lh->n_heads * (size_t)h->head_dim_v) ||
+    const struct attend_op op = {&a, ctx->runs, n_runs, u->pos};
+    size_t n = (size_t)u->n, n_attn = (size_t)lh->n_heads * (size_t)h->head_dim_v;
+    return pass->compute->ops->attend(pass->compute, &op, rows_of(ctx->s.qkv, n, at.n_q, at.stride),
+                                      rows_of(ctx->s.attn, n, n_attn, n_attn)) ||
            error_memory(err);
 }

@@ -5,49 +5,6 @@
 #include "model/context.h"
 
 #include <assert.h>
-#include <math.h>
-#include <string.h>
-
-/* ---- activation of rows -------------------------------------------------------- */
-
-struct act_arg {
-    const struct hparams *h;
-    float *rows; /* [n][stride]: gate [n_ff], up [n_ff]; the result replaces gate */
-    size_t stride, n_ff;
-    bool gated, interleaved;
-};
-
-#define OAI_ALPHA 1.702f
-#define OAI_LIMIT 7.0f
-
-/* gate and up of row 2i and 2i+1 apart; the second half of the row is scratch. */
-static void deinterleave(float *row, size_t n_ff, float *up)
-{
-    for (size_t i = 0; i < n_ff; i++) {
-        float gate = row[2 * i];
-        up[i] = row[2 * i + 1];
-        row[i] = gate;
-    }
-}
-
-static void activate_rows(void *arg, size_t begin, size_t end, int32_t thread)
-{
-    (void)thread;
-    struct act_arg *a = arg;
-    for (size_t i = begin; i < end; i++) {
-        float *gate = a->rows + i * a->stride, *up = gate + a->n_ff;
-        if (a->interleaved) {
-            up = gate + 2 * a->n_ff;
-            deinterleave(gate, a->n_ff, up);
-        }
-        if (a->h->swiglu_oai)
-            swiglu_oai(gate, up, OAI_ALPHA, OAI_LIMIT, a->n_ff, gate);
-        else if (a->gated)
-            activate_gated(a->h->act, gate, up, a->n_ff, gate);
-        else
-            activate(a->h->act, gate, a->n_ff, gate);
-    }
-}
 
 /* ---- dense ------------------------------------------------------------------------ */
 
@@ -70,101 +27,14 @@ static bool dense(const struct pass *pass, const struct dense_weights *w, const 
                                         {w->up, rows + (gated ? n_ff : 0), stride, false}};
     if (!linear_many(pass, parts, sizeof parts / sizeof *parts, input, n_embd, n))
         return false;
-    struct act_arg a = {h, rows, stride, n_ff, gated, false};
-    each_row(pass->pool, n, n_ff * 8, activate_rows, &a);
+    const struct activate_op act = {gated ? ACTIVATE_GATED : ACTIVATE_PLAIN, h->act, h->swiglu_oai,
+                                    n_ff};
+    pass->compute->ops->activate(pass->compute, &act, rows_of(rows, n, stride, stride));
     struct linear_term down = {w->down, y, n_embd, add};
     return linear_consuming(pass, &down, rows, stride, n);
 }
 
 /* ---- routing ------------------------------------------------------------------------ */
-
-struct route_arg {
-    const struct model_context *ctx;
-    const struct layer *l;
-};
-
-/* The largest n_used of n values: their indices, largest first, the lower index
- * first among equals. */
-static void pick(const float *values, int32_t n, int32_t n_used, int32_t *out)
-{
-    for (int32_t k = 0; k < n_used; k++) {
-        int32_t best = -1;
-        for (int32_t e = 0; e < n; e++) {
-            bool taken = false;
-            for (int32_t j = 0; j < k; j++)
-                taken |= out[j] == e;
-            /* Comparing so lets a NaN be picked last, but picked. */
-            if (!taken && (best < 0 || values[e] > values[best]))
-                best = e;
-        }
-        out[k] = best;
-    }
-}
-
-static void gate_probs(const struct hparams *h, float *logits)
-{
-    size_t n = (size_t)h->n_experts;
-    if (h->gating == GATING_SOFTMAX)
-        softmax(logits, NULL, 1.0f, NULL, n, logits);
-    else if (h->gating == GATING_SIGMOID)
-        activate(ACT_SIGMOID, logits, n, logits);
-}
-
-static void route_rows(void *arg, size_t begin, size_t end, int32_t thread)
-{
-    (void)thread;
-    struct route_arg *a = arg;
-    const struct hparams *h = &a->ctx->model->h;
-    const struct scratch *s = &a->ctx->s;
-    size_t n = (size_t)h->n_experts, used = (size_t)h->n_experts_used;
-    for (size_t i = begin; i < end; i++) {
-        float *probs = s->router + i * n, *weight = s->expert_weight + i * used;
-        int32_t *expert = s->expert + i * used;
-        gate_probs(h, probs);
-        if (a->l->router_bias) {
-            float biased[MODEL_MAX_EXPERTS];
-            vec_add(probs, a->l->router_bias, n, biased);
-            pick(biased, h->n_experts, h->n_experts_used, expert);
-        } else {
-            pick(probs, h->n_experts, h->n_experts_used, expert);
-        }
-        float sum = 0.0f;
-        for (size_t k = 0; k < used; k++)
-            sum += weight[k] = probs[expert[k]];
-        if (h->gating == GATING_SOFTMAX_TOPK)
-            softmax(weight, NULL, 1.0f, NULL, used, weight);
-        else if (h->norm_topk)
-            vec_scale(weight, 1.0f / fmaxf(sum, 6.103515625e-5f), used, weight);
-        if (h->expert_scale != 1.0f)
-            vec_scale(weight, h->expert_scale, used, weight);
-    }
-}
-
-/* ---- experts ------------------------------------------------------------------------- */
-
-struct combine_arg {
-    const struct model_context *ctx;
-    const float *parts; /* [n * used][n_embd] */
-    float *y;
-    bool add;
-};
-
-static void combine_rows(void *arg, size_t begin, size_t end, int32_t thread)
-{
-    (void)thread;
-    struct combine_arg *a = arg;
-    const struct hparams *h = &a->ctx->model->h;
-    size_t n_embd = (size_t)h->n_embd, used = (size_t)h->n_experts_used;
-    for (size_t i = begin; i < end; i++) {
-        const float *weight = a->ctx->s.expert_weight + i * used;
-        const float *part = a->parts + i * used * n_embd;
-        float *y = a->y + i * n_embd;
-        if (!a->add)
-            memset(y, 0, n_embd * sizeof *y);
-        for (size_t k = 0; k < used; k++)
-            vec_add_scaled(y, part + k * n_embd, weight[k], n_embd);
-    }
-}
 
 static bool shared_expert(const struct pass *pass, const struct layer *l, const float *input,
                           float *y, size_t n)
@@ -182,9 +52,8 @@ static bool shared_expert(const struct pass *pass, const struct layer *l, const 
     struct linear_term router = {&l->shared_router, gate, 1, false};
     if (!dense(pass, &w, input, out, false, n) || !linear_many(pass, &router, 1, input, n_embd, n))
         return false;
-    activate(ACT_SIGMOID, gate, n, gate);
-    for (size_t i = 0; i < n; i++)
-        vec_add_scaled(y + i * n_embd, out + i * n_embd, gate[i], n_embd);
+    pass->compute->ops->add_gated(pass->compute, rows_of(gate, n, 1, 1), stream_rows(pass, out, n),
+                                  stream_rows(pass, y, n));
     return true;
 }
 
@@ -193,12 +62,17 @@ static bool route(const struct pass *pass, const struct layer *l, const float *i
 {
     const struct hparams *h = &pass->ctx->model->h;
     struct scratch *s = &pass->ctx->s;
-    size_t used = (size_t)h->n_experts_used;
     struct linear_term router = {&l->router, s->router, (size_t)h->n_experts, false};
     if (!linear_many(pass, &router, 1, input, (size_t)h->n_embd, n))
         return false;
-    struct route_arg arg = {pass->ctx, l};
-    each_row(pass->pool, n, (size_t)h->n_experts * used, route_rows, &arg);
+    static const enum route_weights weights[] = {[GATING_NONE] = ROUTE_LOGITS,
+                                                 [GATING_SOFTMAX] = ROUTE_SOFTMAX,
+                                                 [GATING_SIGMOID] = ROUTE_SIGMOID,
+                                                 [GATING_SOFTMAX_TOPK] = ROUTE_SOFTMAX_OF_CHOSEN};
+    const struct route_op op = {weights[h->gating], l->router_bias, h->n_experts_used, h->norm_topk,
+                                h->expert_scale,    s->expert,      s->expert_weight};
+    pass->compute->ops->route(pass->compute, &op,
+                              rows_of(s->router, n, (size_t)h->n_experts, (size_t)h->n_experts));
     return true;
 }
 
@@ -225,15 +99,18 @@ static bool mixture(const struct pass *pass, const struct layer *l, const float 
                         linear_gathered(pass, &l->up_exps, &in, rows + (gated ? n_ff : 0), stride);
     if (!ok)
         return false;
-    struct act_arg a = {h, rows, stride, n_ff, gated, l->gate_up_interleaved};
-    each_row(pass->pool, n_pairs, n_ff * 8, activate_rows, &a);
+    const struct activate_op act = {l->gate_up_interleaved ? ACTIVATE_INTERLEAVED
+                                    : gated                ? ACTIVATE_GATED
+                                                           : ACTIVATE_PLAIN,
+                                    h->act, h->swiglu_oai, n_ff};
+    pass->compute->ops->activate(pass->compute, &act, rows_of(rows, n_pairs, stride, stride));
     for (size_t j = 0; j < n_pairs; j++)
         s->expert_row[j] = (int32_t)j;
     struct gathered down = {s->expert, s->expert_row, n_pairs, rows, stride, n_pairs};
     if (!linear_gathered(pass, &l->down_exps, &down, parts, n_embd))
         return false;
-    struct combine_arg c = {pass->ctx, parts, y, add};
-    each_row(pass->pool, n, n_embd * used, combine_rows, &c);
+    pass->compute->ops->combine(pass->compute, s->expert_weight, used, add,
+                                stream_rows(pass, parts, n_pairs), stream_rows(pass, y, n));
     return shared_expert(pass, l, input, y, n);
 }
 

@@ -8,42 +8,23 @@
 
 /* ---- factors -------------------------------------------------------------------- */
 
-struct factor_arg {
-    const struct linear *w;
-    const int32_t *expert; /* of each row; NULL: one matrix */
-    float *rows;
-    size_t stride, width;
-    bool with_bias;
-};
-
-static void factor_some(void *arg, size_t begin, size_t end, int32_t thread)
-{
-    (void)thread;
-    const struct factor_arg *a = arg;
-    for (size_t i = begin; i < end; i++) {
-        size_t e = a->expert ? (size_t)a->expert[i] : 0;
-        float *row = a->rows + i * a->stride;
-        vec_scale(row, a->w->scale[e], a->width, row);
-        if (a->with_bias && a->w->bias)
-            vec_add_scaled(row, a->w->bias + e * a->width, 1.0f, a->width);
-    }
-}
-
 /* The products, computed without a bias, are multiplied and get it. */
 static void factor_outputs(const struct pass *pass, const struct linear *w, const int32_t *expert,
                            float *y, size_t stride, size_t n)
 {
-    struct factor_arg a = {w, expert, y, stride, (size_t)w->matrix.n_rows, true};
+    const struct factor_op op = {w->scale, expert, w->bias};
     if (w->scale)
-        each_row(pass->pool, n, a.width, factor_some, &a);
+        pass->compute->ops->factor(pass->compute, &op,
+                                   rows_of(y, n, (size_t)w->matrix.n_rows, stride));
 }
 
 static void factor_inputs(const struct pass *pass, const struct linear *w, float *x, size_t stride,
                           size_t n)
 {
-    struct factor_arg a = {w, NULL, x, stride, (size_t)w->matrix.n_cols, false};
+    const struct factor_op op = {w->scale, NULL, NULL};
     if (w->scale)
-        each_row(pass->pool, n, a.width, factor_some, &a);
+        pass->compute->ops->factor(pass->compute, &op,
+                                   rows_of(x, n, (size_t)w->matrix.n_cols, stride));
 }
 
 /* The bias of a product whose factor comes after it. */
@@ -59,7 +40,8 @@ enum { N_TERMS_MAX = 4 };
 bool linear_many(const struct pass *pass, const struct linear_term *terms, size_t n_terms,
                  const float *x, size_t x_stride, size_t n)
 {
-    struct matmul_term products[N_TERMS_MAX] = {{0}};
+    struct linear_op products[N_TERMS_MAX] = {{0}};
+    size_t n_cols = 0;
     size_t n_products = 0;
     assert(n_terms <= N_TERMS_MAX);
     for (size_t i = 0; i < n_terms; i++) {
@@ -69,10 +51,13 @@ bool linear_many(const struct pass *pass, const struct linear_term *terms, size_
         assert(t->w->matrix.n_experts <= 1 && t->stride >= (size_t)t->w->matrix.n_rows);
         assert(x_stride >= (size_t)t->w->matrix.n_cols && t->y != x);
         assert(!t->w->scale || !t->add);
+        n_cols = (size_t)t->w->matrix.n_cols;
         products[n_products++] =
-            (struct matmul_term){&t->w->matrix, bias_before_factor(t->w), t->y, t->stride, t->add};
+            (struct linear_op){&t->w->matrix, bias_before_factor(t->w),
+                               rows_of(t->y, n, (size_t)t->w->matrix.n_rows, t->stride), t->add};
     }
-    if (!matmul_many(pass->pool, products, n_products, x, x_stride, n))
+    if (!pass->compute->ops->linear(pass->compute, products, n_products,
+                                    input_rows(x, n, n_cols, x_stride)))
         return false;
     for (size_t i = 0; i < n_terms; i++)
         if (is_bound(terms[i].w))
@@ -86,8 +71,11 @@ bool linear_consuming(const struct pass *pass, const struct linear_term *t, floa
     assert(is_bound(t->w) && t->y != x);
     assert(x_stride >= (size_t)t->w->matrix.n_cols && t->stride >= (size_t)t->w->matrix.n_rows);
     factor_inputs(pass, t->w, x, x_stride, n);
-    struct matmul_term product = {&t->w->matrix, t->w->bias, t->y, t->stride, t->add};
-    return matmul_many(pass->pool, &product, 1, x, x_stride, n);
+    const struct linear_op product = {&t->w->matrix, t->w->bias,
+                                      rows_of(t->y, n, (size_t)t->w->matrix.n_rows, t->stride),
+                                      t->add};
+    return pass->compute->ops->linear(pass->compute, &product, 1,
+                                      rows_of(x, n, (size_t)t->w->matrix.n_cols, x_stride));
 }
 
 /* ---- experts -------------------------------------------------------------------- */
@@ -121,9 +109,11 @@ bool linear_gathered(const struct pass *pass, const struct experts *w, const str
                      float *y, size_t y_stride)
 {
     if (is_bound(&w->stacked)) {
-        if (!matmul_gathered(pass->pool, &w->stacked.matrix, bias_before_factor(&w->stacked),
-                             in->expert, in->x_row, in->n, in->x, in->x_stride, in->n_x, y,
-                             y_stride))
+        const struct matrix *m = &w->stacked.matrix;
+        const struct gathered_op op = {m, bias_before_factor(&w->stacked), in->expert, in->x_row};
+        if (!pass->compute->ops->linear_gathered(
+                pass->compute, &op, input_rows(in->x, in->n_x, (size_t)m->n_cols, in->x_stride),
+                rows_of(y, in->n, (size_t)m->n_rows, y_stride)))
             return false;
         factor_outputs(pass, &w->stacked, in->expert, y, y_stride, in->n);
         return true;

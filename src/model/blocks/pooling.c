@@ -2,9 +2,6 @@
 #include "model/blocks/linear.h"
 #include "model/context.h"
 
-#include <math.h>
-#include <string.h>
-
 /* Rerankers built on decoders read the last token, the others the first. */
 static bool reads_last(const struct model_context *ctx)
 {
@@ -22,18 +19,19 @@ void pool_rows(const struct pass *pass)
 {
     struct model_context *ctx = pass->ctx;
     const struct ubatch *u = pass->u;
+    const struct compute_ops *ops = pass->compute->ops;
     size_t n = (size_t)ctx->model->h.n_embd;
     bool last = reads_last(ctx), mean = takes_mean(ctx);
     for (int32_t i = 0; i < u->n_out; i++) {
         int32_t seq = u->seq[u->out_rows[i]];
-        const float *x = ctx->s.x + (size_t)i * n;
-        float *to = ctx->pooled + (size_t)seq * n;
+        struct tensor x = stream_rows(pass, ctx->s.x + (size_t)i * n, 1);
+        struct tensor to = stream_rows(pass, ctx->pooled + (size_t)seq * n, 1);
         if (ctx->pooled_count[seq]++ == 0)
-            memcpy(to, x, n * sizeof *to);
+            ops->copy(pass->compute, x, to);
         else if (mean)
-            vec_add(to, x, n, to);
+            ops->add(pass->compute, 1.0f, x, to);
         else if (last)
-            memcpy(to, x, n * sizeof *to);
+            ops->copy(pass->compute, x, to);
     }
 }
 
@@ -48,12 +46,16 @@ static bool multiply(const struct pass *pass, const struct linear *w, const floa
 static bool classify(const struct pass *pass, float *x)
 {
     struct model_context *ctx = pass->ctx;
+    const struct compute_ops *ops = pass->compute->ops;
     const struct weights *w = &ctx->model->w;
     bool gelu = ctx->model->h.classifies_mean;
     if (is_bound(&w->cls)) {
         if (!multiply(pass, &w->cls, x, ctx->s.y))
             return false;
-        activate(gelu ? ACT_GELU : ACT_TANH, ctx->s.y, (size_t)w->cls.matrix.n_rows, x);
+        size_t n = (size_t)w->cls.matrix.n_rows;
+        const struct activate_op op = {ACTIVATE_PLAIN, gelu ? ACT_GELU : ACT_TANH, false, n};
+        ops->activate(pass->compute, &op, rows_of(ctx->s.y, 1, n, n));
+        ops->copy(pass->compute, rows_of(ctx->s.y, 1, n, n), rows_of(x, 1, n, n));
     }
     if (w->cls_norm.weight)
         norm_rows(pass, &w->cls_norm, x, x, 1);
@@ -61,9 +63,10 @@ static bool classify(const struct pass *pass, float *x)
         size_t n_labels = (size_t)w->cls_out.matrix.n_rows;
         if (!multiply(pass, &w->cls_out, x, ctx->s.y))
             return false;
-        memcpy(x, ctx->s.y, n_labels * sizeof *x);
+        struct tensor scores = rows_of(x, 1, n_labels, n_labels);
+        ops->copy(pass->compute, rows_of(ctx->s.y, 1, n_labels, n_labels), scores);
         if (!is_encoder(ctx->model))
-            softmax(x, NULL, 1.0f, NULL, n_labels, x);
+            ops->softmax(pass->compute, scores);
     }
     return true;
 }
@@ -81,7 +84,9 @@ bool dense_rows(const struct pass *pass, float *x, size_t n)
             return false;
         if (is_bound(second) && !multiply(pass, second, is_bound(first) ? wide : row, ctx->s.y))
             return false;
-        memcpy(row, is_bound(second) ? ctx->s.y : wide, n_embd * sizeof *row);
+        pass->compute->ops->copy(pass->compute,
+                                 stream_rows(pass, is_bound(second) ? ctx->s.y : wide, 1),
+                                 stream_rows(pass, row, 1));
     }
     return true;
 }
@@ -96,7 +101,8 @@ bool pool_finish(const struct pass *pass, struct error *err)
         if (count == 0)
             continue;
         if (takes_mean(ctx))
-            vec_scale(x, 1.0f / (float)count, n, x);
+            pass->compute->ops->cap(pass->compute, 1.0f / (float)count, 0.0f,
+                                    stream_rows(pass, x, 1));
         bool ok = ctx->pooling == POOLING_RANK ? classify(pass, x) : dense_rows(pass, x, 1);
         if (!ok)
             return error_memory(err);

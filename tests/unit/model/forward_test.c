@@ -82,7 +82,8 @@ static void prepare(struct model_context *ctx, struct prompt *p, int32_t n_out)
 static void run_range(struct loaded *l, const struct ubatch *u, int32_t first, int32_t end)
 {
     struct error err = {0};
-    struct pass pass = {l->ctx, u, l->pool};
+    struct compute compute = compute_on_cpu(l->pool);
+    struct pass pass = {l->ctx, u, &compute};
     worker_pool_enter(l->pool);
     if (first == 0)
         embed(&pass);
