@@ -444,6 +444,32 @@ bool api_ranks(const struct api *api)
     return api_embeds(api) && engine_pooling(api->engine) == POOLING_RANK;
 }
 
+/* Which template is used, and what was not asked for. */
+static void log_settings_in_use(const struct api *api, bool has_own)
+{
+    const struct options *o = api->options;
+    const struct {
+        bool is_off;
+        const char *what;
+    } parts[] = {{!o->http.endpoint_metrics, "/metrics (--metrics)"},
+                 {!o->http.endpoint_props, "POST /props (--props)"},
+                 {!o->http.endpoint_slots, "/slots (--slots)"},
+                 {!o->cache.slot_save_path, "saving slots (--slot-save-path)"},
+                 {!o->context.context_shift, "context shift (--context-shift)"},
+                 {!o->cache.cache_prompt, "prompt caching (--cache-prompt)"}};
+    struct str off = {0};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (parts[i].is_off)
+            str_append_format(&off, "%s%s", off.len ? ", " : "", parts[i].what);
+    if (!api_embeds(api))
+        log_info("chat template: %s", o->chat.chat_template ? "as given by an option"
+                                      : has_own             ? "the model's own"
+                                                            : "none in the model; chatml is used");
+    if (off.len && !off.failed)
+        log_info("off: %s", str_text(&off));
+    str_free(&off);
+}
+
 bool api_model_loaded(struct api *api, struct error *err)
 {
     if (api_embeds(api) && !api->options->context.embedding)
@@ -455,7 +481,13 @@ bool api_model_loaded(struct api *api, struct error *err)
     take_recommendations(api);
     if (!take_rerank_template(api))
         return error_memory(err);
-    return take_chat(api, err);
+    if (!take_chat(api, err))
+        return false;
+    struct slice own = {0};
+    struct error ignored;
+    bool has_own = model_template(api, NULL, &own, &ignored) && own.len > 0;
+    log_settings_in_use(api, has_own);
+    return true;
 }
 
 json_t *api_surface(void)

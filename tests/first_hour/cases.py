@@ -186,6 +186,8 @@ MODELS = [
 
 STARTS = [
     option([], "model loaded in", "M parameters", "slots share", "KV cache", "threads", code=None),
+    option([], "chat template: the model's own", "off: /metrics (--metrics)", code=None),
+    option(["--metrics", "--chat-template", "chatml"], "chat template: as given by an option", "off: POST /props", code=None),
     option(["-np", "2", "-c", "1024", "-no-kvu"], "2 slots of 512 tokens each", code=None),
     option(["-np", "1"], "1 slot of", code=None),
     option(["--no-mmap"], "--no-mmap is deprecated; use --load-mode none", code=None),
